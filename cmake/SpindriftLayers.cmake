@@ -1,0 +1,74 @@
+# Layering that the compiler enforces. Includes are written from the project root
+# ("transport/wire/pds.h"). A target gets as include paths only the layers it SEES: for each layer
+# a folder below ${CMAKE_BINARY_DIR}/layers holds a link to that one source folder, so an include of
+# any other layer does not compile.
+
+# spindrift_layer(<name> <source folder>): makes the layer's include path.
+function(spindrift_layer name folder)
+  set(root ${CMAKE_BINARY_DIR}/layers/${name})
+  get_filename_component(parent ${root}/${folder} DIRECTORY)
+  file(MAKE_DIRECTORY ${parent})
+  if(NOT EXISTS ${root}/${folder})
+    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${folder} ${root}/${folder} SYMBOLIC)
+  endif()
+endfunction()
+
+spindrift_layer(base transport/base)
+spindrift_layer(wire transport/wire)
+spindrift_layer(paths transport/paths)
+spindrift_layer(transport transport)
+spindrift_layer(cc cc)
+spindrift_layer(providers providers)
+spindrift_layer(collectives collectives)
+spindrift_layer(plugins plugins)
+spindrift_layer(tools tools)
+spindrift_layer(bench bench)
+spindrift_layer(tests tests)
+
+function(spindrift_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor
+                                           -Werror -ffp-contract=off)
+endfunction()
+
+# spindrift_sees(<target> <layer>...): include paths of these layers (and the public headers).
+function(spindrift_sees target)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+  foreach(layer ${ARGN})
+    target_include_directories(${target} PRIVATE ${CMAKE_BINARY_DIR}/layers/${layer})
+  endforeach()
+endfunction()
+
+# spindrift_library(<target> SOURCES ... SEES <layer>... [LINKS <library>...])
+function(spindrift_library target)
+  cmake_parse_arguments(arg "" "" "SOURCES;SEES;LINKS" ${ARGN})
+  add_library(${target} STATIC ${arg_SOURCES})
+  spindrift_compile_options(${target})
+  spindrift_sees(${target} ${arg_SEES})
+  target_link_libraries(${target} PUBLIC ${arg_LINKS})
+endfunction()
+
+# spindrift_program(<target> SOURCES ... SEES <layer>... LINKS <library>...)
+function(spindrift_program target)
+  cmake_parse_arguments(arg "" "" "SOURCES;SEES;LINKS" ${ARGN})
+  add_executable(${target} ${arg_SOURCES})
+  spindrift_compile_options(${target})
+  spindrift_sees(${target} ${arg_SEES})
+  target_link_libraries(${target} PRIVATE ${arg_LINKS})
+endfunction()
+
+# spindrift_test(<name> SOURCES ... SEES <layer>... LINKS <library>... [LABELS ...] [TIMEOUT s]):
+# a GoogleTest program, run by ctest as a whole.
+function(spindrift_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;SEES;LINKS;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  spindrift_program(${name} SOURCES ${arg_SOURCES} SEES base tests ${arg_SEES}
+                    LINKS ${arg_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  if(arg_LABELS)
+    set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+  endif()
+endfunction()

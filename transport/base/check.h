@@ -1,0 +1,25 @@
+#pragma once
+// Assertions about ourselves. Never about anything a peer or a caller said.
+#include <cstdio>
+#include <cstdlib>
+
+namespace spindrift {
+[[noreturn]] inline void check_failed(const char* file, int line, const char* what) {
+  std::fprintf(stderr, "%s:%d: internal check failed: %s\n", file, line, what);
+  std::abort();
+}
+}  // namespace spindrift
+
+#define SPINDRIFT_CHECK(condition)                                          \
+  do {                                                                      \
+    if (!(condition)) [[unlikely]]                                          \
+      ::spindrift::check_failed(__FILE__, __LINE__, #condition);            \
+  } while (false)
+
+#ifdef NDEBUG
+#define SPINDRIFT_DCHECK(condition) \
+  do {                              \
+  } while (false && (condition))
+#else
+#define SPINDRIFT_DCHECK(condition) SPINDRIFT_CHECK(condition)
+#endif
