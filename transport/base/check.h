@@ -10,10 +10,10 @@ namespace spindrift {
 }
 }  // namespace spindrift
 
-#define SPINDRIFT_CHECK(condition)                                          \
-  do {                                                                      \
-    if (!(condition)) [[unlikely]]                                          \
-      ::spindrift::check_failed(__FILE__, __LINE__, #condition);            \
+#define SPINDRIFT_CHECK(condition)                               \
+  do {                                                           \
+    if (!(condition)) [[unlikely]]                               \
+      ::spindrift::check_failed(__FILE__, __LINE__, #condition); \
   } while (false)
 
 #ifdef NDEBUG

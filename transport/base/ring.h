@@ -2,6 +2,7 @@
 // A FIFO of fixed capacity, sized once.
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 

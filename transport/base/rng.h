@@ -9,7 +9,8 @@ namespace spindrift {
 class Rng {
  public:
   explicit Rng(std::uint64_t seed) {
-    for (std::uint64_t& word : state_) word = splitmix(seed);
+    for (std::uint64_t& word : state_)
+      word = splitmix(seed);
   }
   std::uint64_t next() {
     const std::uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
