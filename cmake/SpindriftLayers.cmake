@@ -25,10 +25,21 @@ spindrift_layer(tools tools)
 spindrift_layer(bench bench)
 spindrift_layer(tests tests)
 
+option(SPINDRIFT_SANITIZED "The compiler flags hold sanitizers" OFF)
+option(SPINDRIFT_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+
 function(spindrift_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor
                                            -Werror -ffp-contract=off)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    # Part of clang's -Wconversion but not of gcc's.
+    target_compile_options(${target} PRIVATE -Wno-sign-conversion)
+  elseif(SPINDRIFT_SANITIZED)
+    # gcc reports these falsely in instrumented code.
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-stringop-overflow
+                                             -Wno-array-bounds)
+  endif()
 endfunction()
 
 # spindrift_sees(<target> <layer>...): include paths of these layers (and the public headers).
@@ -70,5 +81,22 @@ function(spindrift_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
   if(arg_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+  endif()
+endfunction()
+
+# spindrift_fuzz_target(<name> SOURCES ... SEES <layer>... LINKS <library>...): defines
+# LLVMFuzzerTestOneInput. With SPINDRIFT_FUZZ a libFuzzer program; otherwise a test that replays
+# tests/fuzz/corpus/<name>, an empty input, and the seeds 0..255 as single bytes.
+function(spindrift_fuzz_target name)
+  cmake_parse_arguments(arg "" "" "SOURCES;SEES;LINKS" ${ARGN})
+  if(SPINDRIFT_FUZZ)
+    spindrift_program(${name} SOURCES ${arg_SOURCES} SEES base tests ${arg_SEES}
+                      LINKS ${arg_LINKS} -fsanitize=fuzzer)
+  else()
+    spindrift_program(${name} SOURCES ${arg_SOURCES}
+                      ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc
+                      SEES base tests ${arg_SEES} LINKS ${arg_LINKS})
+    add_test(NAME ${name} COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 120)
   endif()
 endfunction()
