@@ -4,10 +4,10 @@
 //
 //   GOOD --mark, trim, loss--> SKIP (passed over once, or until a short time has passed) --> GOOD
 //   GOOD/SKIP --a whole RTO without acknowledgement, or two bursts in a row entirely lost--> BAD
-//   BAD --a probe returns--> GOOD          any --operator--> DENIED --operator--> GOOD
+//   BAD --a probe or any packet arrives--> GOOD    any --operator--> DENIED --operator--> GOOD
 //
-// Random loss of 1 % must never leave the usable set empty or small. When every path is BAD the table
-// still proposes them in turn: data is the best probe there is.
+// Random loss of 1 % must never leave the usable set empty or small. When every path is BAD the
+// table still proposes them in turn: data is the best probe there is.
 #include <array>
 #include <memory>
 #include <optional>
@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "spindrift/path_selector.h"
+
+#include "transport/paths/path_set.h"
 
 namespace spindrift {
 
@@ -32,30 +34,71 @@ struct PathCounters {
 
 class PathTable {
  public:
+  // `path_count` is 1..kMaxPaths and the one the selector was made for.
   PathTable(std::unique_ptr<PathSelector> selector, std::uint32_t path_count);
 
-  std::uint32_t size() const;
+  std::uint32_t size() const { return static_cast<std::uint32_t>(paths_.size()); }
   // A path for the next burst; nothing only when all are DENIED.
   [[nodiscard]] std::optional<PathId> pick(Time now);
+  // What was sent on `path` since it was picked; may come in several calls.
   void on_sent(PathId path, std::uint32_t packets, std::uint64_t bytes);
-  // `rto` is the connection's current retransmission timeout: it scales SKIP times and probing.
+  // `rto` is the connection's current retransmission timeout (for kTimedOut: the one that expired):
+  // it scales SKIP times and probing.
   void on_feedback(std::span<const PathFeedback> feedback, Time now, Duration rto);
 
   // When a BAD path is due for a probe; kNever: none.
   [[nodiscard]] Time next_probe() const;
-  // A BAD path to probe now, at most one per call; its next probe is then due later (interval doubles
-  // from one RTO to at most 100 ms). Nothing when none is due.
+  // A BAD path to probe now, at most one per call; its next probe is then due later (interval
+  // doubles from one RTO to at most 100 ms). Nothing when none is due.
   [[nodiscard]] std::optional<PathId> take_due_probe(Time now);
   void on_probe_reply(PathId path, Duration rtt, Time now);
 
   void deny(PathId path, bool is_denied);
-  PathState state(PathId path) const;
-  std::uint32_t usable() const;  // GOOD or SKIP
-  const PathCounters& counters(PathId path) const;
+  PathState state(PathId path) const { return paths_[path.value].state; }
+  std::uint32_t usable() const { return usable_.size(); }  // GOOD or SKIP
+  const PathCounters& counters(PathId path) const { return paths_[path.value].counters; }
   void describe(StateWriter& out) const;
-  // Largest and smallest smoothed RTT over paths with a sample that are not BAD; zero: none.
+  // Largest and smallest smoothed RTT over paths with a sample that are usable; zero: none.
   Duration slowest_rtt() const;
   Duration fastest_rtt() const;
+
+ private:
+  struct Path {
+    PathCounters counters;
+    PathState state = PathState::kGood;
+    Time skip_until{};
+    Time last_arrival = Time::min();  // Time::min(): nothing ever arrived
+    std::uint32_t burst_packets = 0;  // recent burst size, shrinking slowly
+    std::uint32_t open_burst_packets = 0;
+    std::uint64_t lost_in_row_packets = 0;
+    std::uint32_t timeouts_in_row = 0;
+    Time probe_due = kNever;
+    Duration probe_interval{};
+  };
+
+  bool takes(Path& path, Time now);
+  PathId fall_back(Time now);
+  PathId start_burst(PathId id);
+  void on_arrival(PathId id, Duration rtt, Time now);
+  void on_loss(PathId id, const PathFeedback& feedback, Time now, Duration rto);
+  void skip(Path& path, Time now, Duration rto);
+  void add_rtt(PathId id, Duration rtt);
+  void set_bad(PathId id, Time now, Duration rto);
+  void set_usable(PathId id);
+  void refresh_rtt_range() const;
+
+  std::unique_ptr<PathSelector> selector_;
+  std::vector<Path> paths_;
+  PathSet usable_;
+  PathSet bad_;
+  mutable Time next_probe_ = kNever;  // of all BAD paths
+  mutable bool is_next_probe_known_ = true;
+  // The range is looked up for every acknowledgement, but only a change at one of its two ends (one
+  // sample in n/2) asks for a new scan.
+  mutable PathId slowest_{};
+  mutable PathId fastest_{};
+  mutable bool has_rtt_ = false;
+  mutable bool is_rtt_range_known_ = true;
 };
 
 }  // namespace spindrift

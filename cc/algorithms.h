@@ -1,0 +1,9 @@
+#pragma once
+// The congestion control algorithms that ship, for the composition root to list. One file each.
+#include "spindrift/congestion_control.h"
+
+namespace spindrift {
+
+extern const CcInfo kFixedWindow;
+
+}  // namespace spindrift
