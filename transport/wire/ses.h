@@ -9,7 +9,12 @@
 namespace spindrift::wire {
 
 enum class Opcode : std::uint8_t {
-  kNoOp = 0, kWrite = 1, kRead = 2, kAtomic = 3, kFetchingAtomic = 4, kSend = 5,
+  kNoOp = 0,
+  kWrite = 1,
+  kRead = 2,
+  kAtomic = 3,
+  kFetchingAtomic = 4,
+  kSend = 5,
 };
 
 // REQ_STD, 44 bytes. With is_som the last word before request_length is header_data, without it
@@ -26,15 +31,15 @@ struct StandardRequest {
   bool is_som = false;
   std::uint16_t message_id = 0;
   std::uint8_t ri_generation = 0;
-  std::uint32_t job_id = 0;           // 24 bits
-  std::uint16_t pid_on_fep = 0;       // 12 bits
-  std::uint16_t resource_index = 0;   // 12 bits
+  std::uint32_t job_id = 0;          // 24 bits
+  std::uint16_t pid_on_fep = 0;      // 12 bits
+  std::uint16_t resource_index = 0;  // 12 bits
   std::uint64_t buffer_offset = 0;
   std::uint32_t initiator = 0;
   std::uint64_t key = 0;
-  std::uint64_t header_data = 0;      // is_som
-  std::uint16_t payload_length = 0;   // 14 bits, !is_som
-  std::uint32_t message_offset = 0;   // !is_som
+  std::uint64_t header_data = 0;     // is_som
+  std::uint16_t payload_length = 0;  // 14 bits, !is_som
+  std::uint32_t message_offset = 0;  // !is_som
   std::uint32_t request_length = 0;
   bool operator==(const StandardRequest&) const = default;
 };
@@ -49,7 +54,7 @@ struct SmallRequest {
   bool has_header_data = false;
   bool is_eom = false;
   bool is_som = false;
-  std::uint16_t request_length = 0;   // 14 bits
+  std::uint16_t request_length = 0;  // 14 bits
   std::uint8_t ri_generation = 0;
   std::uint32_t job_id = 0;
   std::uint16_t pid_on_fep = 0;
@@ -61,9 +66,9 @@ struct SmallRequest {
 enum class AtomicOpcode : std::uint8_t { kSum = 2, kCompareSwap = 0x0d };
 inline constexpr std::uint8_t kDatatypeUint64 = 7;
 
-// Follows a FETCHING_ATOMIC request: 4 bytes, and 32 more (compare, swap) for kCompareSwap. For kSum
-// the operand is the packet's 8-byte payload (big endian). The 16-byte fields carry a 64-bit value in
-// their last 8 bytes.
+// Follows a FETCHING_ATOMIC request: 4 bytes, and 32 more (compare, swap) for kCompareSwap. For
+// kSum the operand is the packet's 8-byte payload (big endian). The 16-byte fields carry a 64-bit
+// value in their last 8 bytes.
 struct AtomicExtension {
   AtomicOpcode opcode = AtomicOpcode::kSum;
   std::uint8_t datatype = kDatatypeUint64;
@@ -77,8 +82,16 @@ enum class ResponseOpcode : std::uint8_t { kDefault = 0, kResponse = 1, kWithDat
 
 // The return codes used here (a peer may send any 6-bit value).
 enum class ReturnCode : std::uint8_t {
-  kNull = 0, kOk = 1, kUnsupportedOp = 6, kUnsupportedSize = 7, kOutOfRange = 0x0c,
-  kAtomicUnaligned = 0x12, kPermission = 0x17, kOperation = 0x18, kBadIndex = 0x19, kBadKey = 0x1c,
+  kNull = 0,
+  kOk = 1,
+  kUnsupportedOp = 6,
+  kUnsupportedSize = 7,
+  kOutOfRange = 0x0c,
+  kAtomicUnaligned = 0x12,
+  kPermission = 0x17,
+  kOperation = 0x18,
+  kBadIndex = 0x19,
+  kBadKey = 0x1c,
   kTooLong = 0x22,
 };
 
@@ -123,13 +136,19 @@ struct ResponseDataSmall {
   bool operator==(const ResponseDataSmall&) const = default;
 };
 
-// `bytes` gets the length of the header on kOk.
-[[nodiscard]] ParseError parse(std::span<const std::byte> in, StandardRequest& out, std::size_t& bytes);
-[[nodiscard]] ParseError parse(std::span<const std::byte> in, SmallRequest& out, std::size_t& bytes);
-[[nodiscard]] ParseError parse(std::span<const std::byte> in, AtomicExtension& out, std::size_t& bytes);
+// `bytes` gets the length of the header on kOk; otherwise `out` and `bytes` mean nothing. Reserved
+// bits are ignored.
+[[nodiscard]] ParseError parse(std::span<const std::byte> in, StandardRequest& out,
+                               std::size_t& bytes);
+[[nodiscard]] ParseError parse(std::span<const std::byte> in, SmallRequest& out,
+                               std::size_t& bytes);
+[[nodiscard]] ParseError parse(std::span<const std::byte> in, AtomicExtension& out,
+                               std::size_t& bytes);
 [[nodiscard]] ParseError parse(std::span<const std::byte> in, Response& out, std::size_t& bytes);
-[[nodiscard]] ParseError parse(std::span<const std::byte> in, ResponseData& out, std::size_t& bytes);
-[[nodiscard]] ParseError parse(std::span<const std::byte> in, ResponseDataSmall& out, std::size_t& bytes);
+[[nodiscard]] ParseError parse(std::span<const std::byte> in, ResponseData& out,
+                               std::size_t& bytes);
+[[nodiscard]] ParseError parse(std::span<const std::byte> in, ResponseDataSmall& out,
+                               std::size_t& bytes);
 
 // Each writes a prefix of `out`, which must be long enough, and returns its length.
 std::size_t encode(const StandardRequest& header, std::span<std::byte> out);
