@@ -1,0 +1,79 @@
+// Two processes: a server registers memory and hands it out, a client writes into it.
+//   hello_write server udp://127.0.0.1:4793
+//   hello_write client udp://127.0.0.1:4793
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "spindrift/open.h"
+
+namespace {
+
+using namespace spindrift;
+using namespace std::chrono_literals;
+
+// The value, or the end of the program with the sentence that says why.
+template <class T>
+T must(Result<T> result) {
+  if (result.ok()) return std::move(result.value());
+  std::fprintf(stderr, "hello_write: %s\n", result.error().message().c_str());
+  std::exit(1);
+}
+
+Completion must_complete(Endpoint& endpoint, const WorkRequest& work) {
+  if (endpoint.post({&work, 1}).accepted == 1) {
+    const Completion done = must(wait_completion(endpoint, 60s));
+    if (done.status == OpStatus::kOk) return done;
+  }
+  std::fprintf(stderr, "hello_write: %s\n", endpoint.last_error(work.conn).c_str());
+  std::exit(1);
+}
+
+void serve(Endpoint& endpoint, std::string_view address) {
+  std::array<std::byte, 64> memory{};
+  const MemoryRegion region = must(endpoint.register_memory(memory, Access::kRemoteWrite));
+  must(endpoint.listen(address));
+  // Whoever connects learns from our private data where it may write.
+  const auto name_of_region = region.remote.serialize();
+  ConnectOptions options;
+  options.private_data.assign(name_of_region.begin(), name_of_region.end());
+  const ConnId conn = must(accept_one(endpoint, 60s, options));
+  // A WRITE_WITH_IMM consumes a RECEIVE, whose completion carries the immediate.
+  const Completion arrived = must_complete(endpoint, {.conn = conn, .kind = OpKind::kReceive});
+  std::printf("received: %.*s\n", static_cast<int>(arrived.immediate),
+              reinterpret_cast<const char*>(memory.data()));
+  must(wait_event(endpoint, 60s));  // the client closes the connection
+}
+
+void write_hello(Endpoint& endpoint, std::string_view address) {
+  const ConnId conn = must(connect_and_wait(endpoint, address));
+  const RemoteRegion remote =
+      must(RemoteRegion::deserialize(must(endpoint.info(conn)).private_data));
+  std::string text = "hello, remote memory";
+  const auto length = static_cast<std::uint32_t>(text.size());
+  const MemoryRegion region =
+      must(endpoint.register_memory(std::as_writable_bytes(std::span(text)), Access::kLocalRead));
+  const Sge source = sge_of(region, 0, length);
+  must_complete(endpoint, {.conn = conn,
+                           .kind = OpKind::kWriteImm,
+                           .immediate = length,
+                           .local = {&source, 1},
+                           .remote_key = remote.key});
+  endpoint.close(conn);
+  must(wait_event(endpoint, 5s));  // closed
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string_view role = count == 3 ? arguments[1] : "";
+  if (role != "server" && role != "client") {
+    std::fprintf(stderr, "usage: hello_write server|client udp://HOST:PORT\n");
+    return 2;
+  }
+  const auto endpoint = must(open_endpoint("udp://"));
+  (role == "server" ? serve : write_hello)(*endpoint, arguments[2]);
+}
