@@ -1,0 +1,55 @@
+#pragma once
+// The eight entropy values that worked most recently, each used once more: the buffer of REPS
+// (recycled entropy packet spraying, uet.md B.6).
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "spindrift/types.h"
+
+namespace spindrift {
+
+class RecycledPaths {
+ public:
+  static constexpr std::uint32_t kCapacity = 8;
+
+  // Several acknowledgements may speak of one burst, so a path that already waits is not stored
+  // again: it would crowd out the others.
+  void store(PathId path) {
+    for (std::uint32_t i = 0; i < fresh_; ++i) {
+      if (slots_[index_of_fresh(i)] == path) return;
+    }
+    slots_[head_] = path;
+    head_ = (head_ + 1) % kCapacity;
+    if (fresh_ < kCapacity) ++fresh_;
+    if (stored_ < kCapacity) ++stored_;
+  }
+  // The oldest that has not been used since it was stored.
+  std::optional<PathId> take() {
+    if (fresh_ == 0) return std::nullopt;
+    const PathId path = slots_[index_of_fresh(0)];
+    --fresh_;
+    return path;
+  }
+  // All that are stored in turn, used or not.
+  std::optional<PathId> cycle() {
+    if (stored_ == 0) return std::nullopt;
+    cycle_ = (cycle_ + 1) % stored_;
+    return slots_[cycle_];
+  }
+  void clear() { head_ = fresh_ = stored_ = cycle_ = 0; }
+  std::uint32_t fresh() const { return fresh_; }
+
+ private:
+  std::uint32_t index_of_fresh(std::uint32_t i) const {
+    return (head_ + kCapacity - fresh_ + i) % kCapacity;
+  }
+
+  std::array<PathId, kCapacity> slots_{};
+  std::uint32_t head_ = 0;
+  std::uint32_t fresh_ = 0;
+  std::uint32_t stored_ = 0;
+  std::uint32_t cycle_ = 0;
+};
+
+}  // namespace spindrift
