@@ -1,0 +1,15 @@
+#pragma once
+// The provider's clock. Internal to providers/udp.
+#include <ctime>
+
+#include "spindrift/types.h"
+
+namespace spindrift {
+
+inline Time monotonic_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return Time(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+}
+
+}  // namespace spindrift

@@ -1,0 +1,81 @@
+#pragma once
+// The receive path: super-packets (GRO) into large buffers, handed out as single packets. Internal
+// to providers/udp.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "spindrift/provider.h"
+
+#include "providers/udp/udp_socket.h"
+#include "transport/base/ring.h"
+
+namespace spindrift {
+
+class UdpReceiver {
+ public:
+  UdpReceiver();
+  std::size_t receive(std::span<const UdpRail> rails, std::span<RxPacket> out);
+  void release(std::span<const RxPacket> packets);
+  void counters(CounterWriter& out) const;
+
+ private:
+  static constexpr std::size_t kBuffers = 128;
+  // The largest datagram, super-packet or not.
+  static constexpr std::size_t kBufferBytes = 65536;
+  static constexpr std::size_t kMaxMessages = 32;  // per system call
+
+  // A datagram or super-packet of which packets remain to be handed out.
+  struct Message {
+    NetAddress source{};
+    Time arrival{};
+    std::uint32_t buffer = 0;
+    std::uint32_t bytes = 0;
+    std::uint32_t taken_bytes = 0;
+    std::uint32_t segment_bytes = 0;
+    std::uint16_t rail = 0;
+    std::uint8_t traffic_class = 0;
+  };
+  struct alignas(cmsghdr) Control {
+    std::array<char, 128> bytes;
+  };
+
+  std::size_t hand_out(std::span<RxPacket> out);
+  // Whether the socket may hold more.
+  bool take_in(const UdpRail& rail, std::uint16_t rail_index, std::size_t wanted_packets);
+  void prepare(std::size_t slot);
+  std::size_t accept(std::size_t slot, std::uint16_t rail, Time arrival);
+  std::byte* buffer(std::uint32_t index) { return memory_.get() + index * kBufferBytes; }
+  void drop_reference(std::uint32_t buffer);
+
+  struct Unmap {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte, Unmap> memory_;
+  std::vector<std::uint32_t> free_;  // last released first: its memory is in the cache
+  std::array<std::uint32_t, kBuffers> references_{};
+  Ring<Message> waiting_;
+  std::size_t next_rail_ = 0;
+  std::size_t packets_per_message_ = 1;  // of the last system call
+
+  std::array<mmsghdr, kMaxMessages> headers_{};
+  std::array<iovec, kMaxMessages> pieces_{};
+  std::array<SocketAddress, kMaxMessages> sources_;
+  std::array<Control, kMaxMessages> controls_;
+  std::array<std::uint32_t, kMaxMessages> slot_buffers_{};
+
+  std::uint64_t packets_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t messages_ = 0;
+  std::uint64_t calls_ = 0;
+  std::uint64_t truncated_ = 0;
+  std::uint64_t errors_ = 0;
+};
+
+}  // namespace spindrift
