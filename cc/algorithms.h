@@ -5,5 +5,7 @@
 namespace spindrift {
 
 extern const CcInfo kFixedWindow;
+extern const CcInfo kDcqcn;
+extern const CcInfo kNscc;
 
 }  // namespace spindrift
