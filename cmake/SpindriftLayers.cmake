@@ -100,3 +100,10 @@ function(spindrift_fuzz_target name)
     set_tests_properties(${name} PROPERTIES TIMEOUT 120)
   endif()
 endfunction()
+
+# The linter of the house rules is tested like everything else.
+if(NOT DEFINED SPINDRIFT_TESTS OR SPINDRIFT_TESTS)
+  enable_testing()
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  add_test(NAME tidy_test COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tools/tidy_test.py)
+endif()
