@@ -1,5 +1,10 @@
 #pragma once
 // Random headers with every field inside its range, for round trips.
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+
 #include "transport/base/rng.h"
 #include "transport/wire/hello.h"
 #include "transport/wire/pds.h"
@@ -182,6 +187,14 @@ class Generator {
     return out;
   }
 
+  void fill(std::span<std::byte> out) {
+    while (!out.empty()) {
+      const std::uint64_t word = rng_.next();
+      const auto part = out.first(std::min(out.size(), sizeof(word)));
+      std::memcpy(part.data(), &word, part.size());
+      out = out.subspan(part.size());
+    }
+  }
   std::byte byte() { return static_cast<std::byte>(rng_.next()); }
   Rng& rng() { return rng_; }
 
