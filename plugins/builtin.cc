@@ -1,0 +1,82 @@
+// The composition root: the tables of everything that ships, and endpoints by address.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "spindrift/open.h"
+
+#include "cc/algorithms.h"
+#include "providers/udp/udp_io.h"
+#include "providers/wrap/fault_io.h"
+#include "providers/wrap/fault_spec.h"
+#include "providers/wrap/pcap_io.h"
+#include "transport/paths/policies.h"
+
+namespace spindrift {
+namespace {
+
+Registry make_registry() {
+  Registry registry;
+  for (const CcInfo* info : {&kNscc, &kDcqcn, &kFixedWindow})
+    registry.add(*info);
+  for (const PathSelectorInfo* info :
+       {&kRepsPathPolicy, &kMixedPathPolicy, &kBitmapPathPolicy, &kLeastRttPathPolicy,
+        &kRoundRobinPathPolicy, &kSinglePathPolicy}) {
+    registry.add(*info);
+  }
+  registry.add(udp_provider());
+  return registry;
+}
+
+// Faults lie outside the capture, so that the file shows what really left the host.
+Result<std::unique_ptr<PacketIo>> wrap(std::unique_ptr<PacketIo> io, const OpenOptions& options) {
+  if (!options.capture.empty()) {
+    auto captured = wrap_with_capture(std::move(io), options.capture);
+    if (!captured.ok()) return captured.error();
+    io = std::move(captured.value());
+  }
+  if (!options.faults.empty()) {
+    const Result<FaultConfig> faults = parse_fault_spec(options.faults);
+    if (!faults.ok()) return faults.error();
+    io = wrap_with_faults(std::move(io), faults.value());
+  }
+  return io;
+}
+
+// A wildcard is left to listen(), which knows whether it is wanted and expands it.
+Status add_rails(PacketIo& io, const Url& url) {
+  for (const std::string& host : url.hosts) {
+    const Result<NetAddress> address = parse_net_address(host, 0);
+    if (!address.ok()) return address.error();
+    if (address.value().is_wildcard()) continue;
+    const Result<std::uint16_t> rail = io.add_rail(address.value());
+    if (!rail.ok()) return rail.error();
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+const Registry& builtin_registry() {
+  // Never destroyed: endpoints of other static objects may still use it at exit.
+  static const Registry* const registry = new Registry(make_registry());
+  return *registry;
+}
+
+Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
+                                                const OpenOptions& options) {
+  const Result<Url> url = parse_url(address);
+  if (!url.ok()) return url.error();
+  const auto provider = builtin_registry().find_provider(url.value().scheme);
+  if (!provider.ok()) return provider.error();
+  auto opened = provider.value()->open(url.value());
+  if (!opened.ok()) return opened.error();
+  auto wrapped = wrap(std::move(opened.value()), options);
+  if (!wrapped.ok()) return wrapped.error();
+  const Status rails = add_rails(*wrapped.value(), url.value());
+  if (!rails.ok()) return rails.error();
+  return Endpoint::create(std::move(wrapped.value()), options.endpoint, builtin_registry());
+}
+
+}  // namespace spindrift
