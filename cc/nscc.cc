@@ -57,7 +57,7 @@ class Nscc final : public CongestionControl {
     const double bdp = bdp_bytes(tuning_.link_rate, base_rtt_);
     return std::clamp(tuning_.max_window_bdp * bdp, tuning_.mtu, tuning_.window_cap);
   }
-  void shrink_to(double bytes) { window_ = std::max(bytes, tuning_.mtu); }
+  void set_window(double bytes) { window_ = std::max(bytes, tuning_.mtu); }
   SendLimits limits() const { return {.window_bytes = static_cast<std::uint64_t>(window_)}; }
   SendLimits finish() {
     window_ = std::clamp(window_, tuning_.mtu, max_window_);
@@ -107,7 +107,7 @@ bool Nscc::obey_receiver(const AckEvent& event, double received) {
   if (event.receiver_penalty > 0) {
     if (saved_window_ <= 0) saved_window_ = window_;
     window_ = std::min(window_, bytes_of(event.in_flight_bytes));
-    shrink_to(window_ - std::floor(event.receiver_penalty * received / 128));
+    set_window(window_ - std::floor(event.receiver_penalty * received / 128));
     return true;
   }
   if (event.restores_window && saved_window_ > 0) {
@@ -190,7 +190,7 @@ void Nscc::multiplicative_decrease(Time now) {
   const bool is_too_soon = now - last_decrease_ <= base_rtt_;
   if (average_delay_us_ <= tuning_.target_us || is_too_soon) return;
   const double excess = (average_delay_us_ - tuning_.target_us) / average_delay_us_;
-  shrink_to(window_ * std::max(1 - tuning_.gamma * excess, tuning_.max_md_jump));
+  set_window(window_ * std::max(1 - tuning_.gamma * excess, tuning_.max_md_jump));
   last_decrease_ = now;
   ++decreases_;
 }
@@ -211,12 +211,15 @@ bool Nscc::quick_adapt(Time now, Delay delay, double in_flight, bool is_loss) {
 // got through.
 bool Nscc::resize_to_achieved(Time now, double delay_us, double in_flight, bool is_loss) {
   if (has_quick_adapt_end_ && now < quick_adapt_end_) return false;
-  const bool is_severe =
-      triggers_quick_adapt_ || is_loss || delay_us > tuning_.quick_adapt_delay_us;
+  const bool has_loss = triggers_quick_adapt_ || is_loss;
+  const bool is_severe = has_loss || delay_us > tuning_.quick_adapt_delay_us;
   const bool adapts = has_quick_adapt_end_ && is_severe &&
                       achieved_bytes_ < max_window_ / tuning_.quick_adapt_divisor;
   if (adapts) {
-    shrink_to(achieved_bytes_);
+    // After trims, which take their size off the window one by one, this may also raise it. For
+    // delay alone we only shrink, other than the specification: the last bytes of a draining queue
+    // would lift a window that marks have just brought down.
+    set_window(has_loss ? achieved_bytes_ : std::min(achieved_bytes_, window_));
     bytes_to_ignore_ = in_flight;
     bytes_ignored_ = 0;
     triggers_quick_adapt_ = false;
@@ -239,13 +242,13 @@ SendLimits Nscc::on_loss(const LossEvent& event) {
       triggers_quick_adapt_ = true;
       const double in_flight = bytes_of(event.in_flight_bytes);
       if (!quick_adapt(event.now, {.us = 0, .is_marked = true}, in_flight, true)) {
-        shrink_to(window_ - lost);
+        set_window(window_ - lost);
       }
       break;
     }
     case LossCause::kReordered:
     case LossCause::kTimeout:
-      shrink_to(window_ - lost);
+      set_window(window_ - lost);
       break;
   }
   return finish();

@@ -1,0 +1,279 @@
+// What every congestion control algorithm promises (CONTRIBUTING: CC contract), over all of them.
+#include <set>
+
+#include "tests/cc/algorithms_under_test.h"
+#include "tests/cc/bottleneck.h"
+#include "tests/paths/allocation_count.h"
+#include "transport/base/rng.h"
+
+namespace spindrift::test {
+namespace {
+
+class CcContract : public ::testing::TestWithParam<const CcInfo*> {
+ protected:
+  const CcInfo& info() const { return *GetParam(); }
+  bool is_fixed() const { return info().name == "fixed_window"; }
+};
+
+// The documented lower bounds: one packet of window, and for pacing algorithms 40 Mb/s.
+constexpr std::uint64_t kRateMinBps = 40'000'000;
+
+// RTTs until nine tenths of the first allowance are back after ten RTTs with losses.
+int recovery_rtts_max(const CcInfo& info) {
+  return info.name == "dcqcn" ? 5'000 : 200;
+}
+
+void expect_sane(const SendLimits& limits, const FlowInfo& flow, Time now) {
+  ASSERT_GE(limits.window_bytes, std::max<std::uint64_t>(flow.mtu_bytes, 1));
+  ASSERT_GT(limits.timer, now);
+  const std::uint64_t link_bps = flow.link_rate.bits_per_second();
+  if (link_bps == 0 || limits.pacing_rate.is_unlimited()) return;
+  ASSERT_LE(limits.pacing_rate.bits_per_second(), link_bps);
+  ASSERT_GE(limits.pacing_rate.bits_per_second(), std::min(link_bps, kRateMinBps));
+}
+
+TEST_P(CcContract, ParametersAreDocumentedAndDefaultsLieWithinBounds) {
+  std::set<std::string_view> names;
+  for (const ParameterInfo& parameter : info().parameters) {
+    EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
+    EXPECT_GE(parameter.default_value, parameter.min) << parameter.name;
+    EXPECT_LE(parameter.default_value, parameter.max) << parameter.name;
+    EXPECT_FALSE(parameter.help.empty()) << parameter.name;
+    EXPECT_FALSE(parameter.source.empty()) << parameter.name;
+  }
+  EXPECT_FALSE(info().summary.empty());
+}
+
+TEST_P(CcContract, FirstWindowIsAtLeastAPacketAndWithinTheReceiversBuffers) {
+  for (const Duration rtt : {Duration(0), Duration(1), Duration(2000), Duration(1'000'000'000)}) {
+    for (const double gbps : {0.0, 0.001, 10.0, 100.0, 800.0}) {
+      for (const std::uint64_t cap : {std::uint64_t{16'320}, std::uint64_t{100'000}, kNoLimit}) {
+        const FlowInfo flow{.base_rtt = rtt,
+                            .link_rate = Rate::gbps(gbps),
+                            .mtu_bytes = 16'320,
+                            .max_window_bytes = cap};
+        const SendLimits limits = make_default(info(), flow)->initial();
+        expect_sane(limits, flow, flow.now);
+        EXPECT_LE(limits.window_bytes, cap);
+      }
+    }
+  }
+}
+
+TEST_P(CcContract, KeepsItsLowerBoundThroughAnyStorm) {
+  const FlowInfo flow = reference_flow();
+  Driver driver(info(), flow);
+  for (int i = 0; i < 2'000; ++i) {
+    driver.run_rtt({.delay = microseconds(200), .is_marked = true, .lost_share = 1});
+    driver.lose(1'000'000, LossCause::kTrimmed);
+    driver.lose(1'000'000, LossCause::kTimeout);
+    expect_sane(driver.limits(), flow, driver.now());
+  }
+}
+
+TEST_P(CcContract, LimitsDoNotRiseOverAnRttOfMarksAboveTarget) {
+  Driver driver(info(), reference_flow());
+  const Driver::Weather storm{.delay = microseconds(100), .is_marked = true};
+  driver.run_rtt(storm);
+  for (int i = 0; i < 500; ++i) {
+    const SendLimits before = driver.limits();
+    driver.run_rtt(storm);
+    ASSERT_LE(driver.limits().window_bytes, before.window_bytes) << "RTT " << i;
+    if (before.pacing_rate.is_unlimited()) continue;
+    ASSERT_LE(driver.limits().pacing_rate, before.pacing_rate) << "RTT " << i;
+  }
+}
+
+TEST_P(CcContract, SendsLessAfterManyRttsOfMarksAboveTarget) {
+  if (is_fixed()) return;
+  Driver driver(info(), reference_flow());
+  const Duration base_rtt = reference_flow().base_rtt;
+  const double before = driver.allowed_bytes(base_rtt);
+  for (int i = 0; i < 50; ++i)
+    driver.run_rtt({.delay = microseconds(100), .is_marked = true});
+  EXPECT_LT(driver.allowed_bytes(base_rtt), before / 4);
+}
+
+TEST_P(CcContract, RecoversAfterLossesStop) {
+  Driver driver(info(), reference_flow());
+  const Duration base_rtt = reference_flow().base_rtt;
+  const double before = driver.allowed_bytes(base_rtt);
+  for (int i = 0; i < 10; ++i)
+    driver.run_rtt({.lost_share = 0.2});
+  int rtts = 0;
+  for (; driver.allowed_bytes(base_rtt) < 0.9 * before; ++rtts) {
+    ASSERT_LT(rtts, recovery_rtts_max(info()));
+    driver.run_rtt({});
+  }
+}
+
+TEST_P(CcContract, RecoversFromItsLowestPoint) {
+  Driver driver(info(), reference_flow());
+  const Duration base_rtt = reference_flow().base_rtt;
+  const double before = driver.allowed_bytes(base_rtt);
+  for (int i = 0; i < 200; ++i) {
+    driver.run_rtt({.delay = microseconds(100), .is_marked = true, .lost_share = 1});
+  }
+  for (int rtts = 0; driver.allowed_bytes(base_rtt) < 0.9 * before; ++rtts) {
+    ASSERT_LT(rtts, 10 * recovery_rtts_max(info()));
+    driver.run_rtt({});
+  }
+}
+
+double jain(double a, double b) {
+  return (a + b) * (a + b) / (2 * (a * a + b * b));
+}
+
+// A second flow, far below its share, joins one that has the link to itself.
+TEST_P(CcContract, TwoFlowsConvergeToEqualShares) {
+  const Duration base_rtt = microseconds(12);
+  // Marks between 0.2 and 0.8 BDP, as uet.md B.5 sets switches; for DCQCN as its paper does.
+  const bool is_dcqcn = info().name == "dcqcn";
+  const Bottleneck::Config config{.rate = Rate::gbps(is_dcqcn ? 40 : 100),
+                                  .base_rtt = base_rtt,
+                                  .packet_bytes = is_dcqcn ? 1000U : 4160U,
+                                  .mark_min_bytes = is_dcqcn ? 5e3 : 30e3,
+                                  .mark_max_bytes = is_dcqcn ? 200e3 : 120e3,
+                                  .mark_probability = is_dcqcn ? 0.01 : 1.0};
+  Bottleneck network(config);
+  const FlowInfo flow = network.flow_info();
+  auto first = make_default(info(), flow);
+  const SendLimits first_limits = first->initial();
+  network.add(info(), std::move(first), first_limits);
+  if (!is_fixed()) network.run_for(std::chrono::milliseconds(2));
+
+  auto second = make_default(info(), network.flow_info());
+  SendLimits second_limits = second->initial();
+  Time now = network.now();
+  for (int i = 0; i < 3 && !is_fixed(); ++i) {
+    second_limits = second->on_loss({.now = now, .lost_bytes = 60'000, .lost_packets = 1});
+    if (info().traits.needs_cnp) second_limits = second->on_signal(now, CongestionNotification{});
+  }
+  network.add(info(), std::move(second), second_limits);
+  network.run_for(std::chrono::milliseconds(is_dcqcn ? 80 : 20));
+  const std::uint64_t start[] = {network.flow(0).delivered_bytes, network.flow(1).delivered_bytes};
+  const Duration measured = std::chrono::milliseconds(is_dcqcn ? 20 : 5);
+  network.run_for(measured);
+  const auto a = static_cast<double>(network.flow(0).delivered_bytes - start[0]);
+  const auto b = static_cast<double>(network.flow(1).delivered_bytes - start[1]);
+  EXPECT_GT(jain(a, b), 0.95) << a << " and " << b;
+  const double link_bytes = static_cast<double>(config.rate.bits_per_second()) / 8e9 *
+                            static_cast<double>(measured.count());
+  EXPECT_GT((a + b) / link_bytes, 0.9);
+}
+
+// ---- random events ----
+
+Signal random_signal(Rng& rng) {
+  switch (rng.below(5)) {
+    case 0:
+      return CongestionNotification{};
+    case 1:
+      return CreditGranted{rng.next()};
+    case 2:
+      return TimerFired{};
+    case 3:
+      return PathChanged{Duration(static_cast<std::int64_t>(rng.below(100'000))),
+                         Rate::gbps(static_cast<double>(1 + rng.below(400)))};
+    default:
+      return LossWasSpurious{rng.next() >> rng.below(64)};
+  }
+}
+
+// Any size with the same likelihood, zero and the largest among them.
+std::uint64_t wild(Rng& rng) {
+  const std::uint64_t shift = rng.below(66);
+  return shift == 65 ? 0 : shift == 64 ? ~0ULL : rng.next() >> shift;
+}
+
+SendLimits random_event(CongestionControl& cc, Rng& rng, Time now, FlowInfo& flow) {
+  const std::uint64_t kind = rng.below(10);
+  if (kind == 0) {
+    const Signal signal = random_signal(rng);
+    if (const auto* path = std::get_if<PathChanged>(&signal)) flow.link_rate = path->link_rate;
+    return cc.on_signal(now, signal);
+  }
+  if (kind <= 2) {
+    return cc.on_loss({.now = now,
+                       .newest_sent_time = now,
+                       .lost_bytes = wild(rng),
+                       .in_flight_bytes = wild(rng),
+                       .lost_packets = static_cast<std::uint32_t>(wild(rng)),
+                       .cause = static_cast<LossCause>(rng.below(4))});
+  }
+  return cc.on_ack({.now = now,
+                    .sent_time = now,
+                    .rtt = Duration(static_cast<std::int64_t>(wild(rng))),
+                    .acked_bytes = wild(rng),
+                    .received_bytes = wild(rng),
+                    .in_flight_bytes = wild(rng),
+                    .acked_packets = static_cast<std::uint32_t>(wild(rng)),
+                    .out_of_order_packets = static_cast<std::uint32_t>(wild(rng)),
+                    .receiver_penalty = static_cast<std::uint8_t>(rng.below(3) * rng.below(128)),
+                    .restores_window = rng.chance(0.3),
+                    .is_marked = rng.chance(0.3),
+                    .delivery = {.delivered_bytes = wild(rng)}});
+}
+
+std::vector<SendLimits> random_run(const CcInfo& info, std::uint64_t seed, int events) {
+  Rng rng(seed);
+  FlowInfo flow = reference_flow();
+  const auto cc = make_default(info, flow);
+  std::vector<SendLimits> result{cc->initial()};
+  Time now = flow.now;
+  for (int i = 0; i < events; ++i) {
+    // Often not at all, sometimes by hours.
+    now += Duration(
+        static_cast<std::int64_t>(rng.chance(0.3) ? 0 : rng.next() >> (24 + rng.below(40))));
+    result.push_back(random_event(*cc, rng, now, flow));
+    expect_sane(result.back(), flow, now);
+    if (::testing::Test::HasFatalFailure()) return result;
+    if (i % 100 != 0) continue;
+    for (const auto& field : StateCollector(*cc).fields) {
+      EXPECT_TRUE(std::isfinite(field.second)) << field.first;
+    }
+  }
+  return result;
+}
+
+TEST_P(CcContract, HostileEventsNeverBreakItsBounds) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    random_run(info(), seed, 100'000);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+TEST_P(CcContract, SameEventsSameLimits) {
+  EXPECT_EQ(random_run(info(), 9, 10'000), random_run(info(), 9, 10'000));
+}
+
+TEST_P(CcContract, NoAllocationInEvents) {
+  FlowInfo flow = reference_flow();
+  const auto cc = make_default(info(), flow);
+  Rng rng(3);
+  const std::uint64_t before = allocation_count();
+  if (before == 0) GTEST_SKIP() << "operator new is not counted in this build";
+  for (int i = 0; i < 10'000; ++i) {
+    (void)random_event(*cc, rng, Time(microseconds(i)), flow);
+  }
+  EXPECT_EQ(allocation_count(), before);
+}
+
+TEST_P(CcContract, StateNamesAreStableAndLowerCase) {
+  Driver driver(info(), reference_flow());
+  const std::vector<std::string> first = StateCollector(driver.cc()).names();
+  for (int i = 0; i < 50; ++i)
+    driver.run_rtt({.is_marked = i % 2 == 0, .lost_share = 0.1});
+  EXPECT_EQ(first, StateCollector(driver.cc()).names());
+  EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), first.size());
+  for (const std::string& name : first) {
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), std::string::npos)
+        << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CcContract, ::testing::ValuesIn(kAlgorithms),
+                         [](const auto& param) { return std::string(param.param->name); });
+
+}  // namespace
+}  // namespace spindrift::test

@@ -1,0 +1,221 @@
+// DCQCN rule by rule, with numbers worked out by hand from uet.md C.1, and its fixed points.
+#include "tests/cc/algorithms_under_test.h"
+#include "tests/cc/bottleneck.h"
+
+namespace spindrift::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr double kGbps = 1e9;
+constexpr double kG = 1.0 / 256;
+
+FlowInfo flow_of_40g() {
+  return {.base_rtt = microseconds(4),
+          .link_rate = Rate::gbps(40),
+          .mtu_bytes = 1000,
+          .max_window_bytes = 1'000'000};
+}
+
+class Dcqcn : public ::testing::Test {
+ protected:
+  Dcqcn() : cc_(make_default(kDcqcn, flow_of_40g())) { limits_ = cc_->initial(); }
+
+  void notify(Duration at) { limits_ = cc_->on_signal(Time(at), CongestionNotification{}); }
+  void fire(Duration at) { limits_ = cc_->on_signal(Time(at), TimerFired{}); }
+  void ack(Duration at, std::uint64_t bytes) {
+    limits_ = cc_->on_ack({.now = Time(at), .acked_bytes = bytes, .received_bytes = bytes});
+  }
+  double rate() const { return state_of(*cc_, "rate_bps"); }
+  double target() const { return state_of(*cc_, "target_rate_bps"); }
+  double alpha() const { return state_of(*cc_, "alpha"); }
+
+  std::unique_ptr<CongestionControl> cc_;
+  SendLimits limits_;
+};
+
+TEST_F(Dcqcn, StartsAtLineRateWithoutATimer) {
+  EXPECT_EQ(limits_, (SendLimits{.window_bytes = 1'000'000, .pacing_rate = Rate::gbps(40)}));
+  EXPECT_EQ(alpha(), 1);
+}
+
+TEST_F(Dcqcn, FirstCutsHalveBecauseAlphaStartsAtOne) {
+  notify(microseconds(10));
+  EXPECT_DOUBLE_EQ(rate(), 20 * kGbps);
+  EXPECT_DOUBLE_EQ(target(), 40 * kGbps);
+  EXPECT_DOUBLE_EQ(alpha(), 1);  // (1 - g) 1 + g
+  notify(microseconds(60));
+  EXPECT_DOUBLE_EQ(rate(), 10 * kGbps);
+  EXPECT_DOUBLE_EQ(target(), 20 * kGbps);
+}
+
+TEST_F(Dcqcn, TheCutUsesTheOldAlphaThenAlphaRises) {
+  notify(microseconds(560));  // 10 periods of 55 us without a notification
+  const double decayed = std::pow(1 - kG, 10);
+  EXPECT_NEAR(rate(), 40 * kGbps * (1 - decayed / 2), 1);
+  EXPECT_NEAR(alpha(), (1 - kG) * decayed + kG, 1e-12);
+}
+
+TEST_F(Dcqcn, AlphaDecaysOncePerPeriodSinceTheLastNotification) {
+  notify(microseconds(30));
+  ack(microseconds(84), 1000);
+  EXPECT_DOUBLE_EQ(alpha(), 1);
+  ack(microseconds(85), 1000);
+  EXPECT_DOUBLE_EQ(alpha(), 1 - kG);
+  ack(microseconds(140), 1000);
+  EXPECT_DOUBLE_EQ(alpha(), (1 - kG) * (1 - kG));
+}
+
+TEST_F(Dcqcn, FourTimerEventsRecoverTheFifthIsAdditive) {
+  notify({});
+  notify({});  // 10 of 20 Gb/s
+  const double expected[] = {15, 17.5, 18.75, 19.375};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(limits_.timer, Time(microseconds(55 * (i + 1))));
+    fire(microseconds(55 * (i + 1)));
+    EXPECT_DOUBLE_EQ(rate(), expected[i] * kGbps);
+    EXPECT_DOUBLE_EQ(target(), 20 * kGbps);
+  }
+  fire(microseconds(275));
+  EXPECT_DOUBLE_EQ(target(), 20.04 * kGbps);
+  EXPECT_DOUBLE_EQ(rate(), 19.7075 * kGbps);
+}
+
+TEST_F(Dcqcn, TenMegabytesAreAnIncreaseToo) {
+  notify({});
+  ack(microseconds(1), 9'999'999);
+  EXPECT_DOUBLE_EQ(rate(), 20 * kGbps);
+  ack(microseconds(2), 1);
+  EXPECT_DOUBLE_EQ(rate(), 30 * kGbps);
+  EXPECT_EQ(state_of(*cc_, "byte_stage"), 1);
+  EXPECT_EQ(state_of(*cc_, "timer_stage"), 0);
+}
+
+TEST_F(Dcqcn, HyperIncreaseNeedsBothStagesBeyondFive) {
+  notify({});
+  notify({});
+  for (int i = 1; i <= 6; ++i)
+    fire(microseconds(55 * i));
+  for (int i = 1; i <= 5; ++i)
+    ack(microseconds(331), 10'000'000);
+  // Two additive timer events, five additive byte events: min(T, BC) = 5 is not beyond F.
+  EXPECT_DOUBLE_EQ(target(), 20.28 * kGbps);
+  ack(microseconds(331), 10'000'000);
+  EXPECT_DOUBLE_EQ(target(), 20.68 * kGbps);  // i = 1: + R_HAI = 400 Mb/s
+  fire(microseconds(385));
+  EXPECT_DOUBLE_EQ(target(), 21.08 * kGbps);  // T = 7, BC = 6: i = 1 still
+  ack(microseconds(386), 10'000'000);
+  EXPECT_DOUBLE_EQ(target(), 21.88 * kGbps);  // i = 2
+}
+
+TEST_F(Dcqcn, ANotificationStartsTheStagesAgain) {
+  notify({});
+  for (int i = 1; i <= 3; ++i)
+    fire(microseconds(55 * i));
+  ack(microseconds(170), 9'000'000);
+  notify(microseconds(180));
+  EXPECT_EQ(state_of(*cc_, "timer_stage"), 0);
+  EXPECT_EQ(limits_.timer, Time(microseconds(235)));
+  const double before = rate();
+  ack(microseconds(181), 9'000'000);
+  EXPECT_DOUBLE_EQ(rate(), before);
+}
+
+TEST_F(Dcqcn, ALateTimerCountsOnce) {
+  notify({});
+  fire(milliseconds(20));
+  EXPECT_DOUBLE_EQ(rate(), 30 * kGbps);
+  EXPECT_EQ(limits_.timer, Time(milliseconds(20) + microseconds(55)));
+}
+
+TEST_F(Dcqcn, StopsItsTimerBackAtLineRate) {
+  notify({});
+  for (int i = 1; i < 100; ++i)
+    fire(microseconds(55 * i));
+  EXPECT_EQ(limits_.pacing_rate, Rate::gbps(40));
+  EXPECT_EQ(limits_.timer, kNever);
+}
+
+TEST_F(Dcqcn, NeverGoesBelowItsSmallestRate) {
+  for (int i = 0; i < 100; ++i)
+    notify(microseconds(50 * i));
+  EXPECT_EQ(limits_.pacing_rate, Rate::bits_per_second(40'000'000));
+}
+
+TEST_F(Dcqcn, LossesCutAtMostOncePer50Us) {
+  const auto lose = [&](Duration at) {
+    limits_ = cc_->on_loss({.now = Time(at), .lost_bytes = 1000, .lost_packets = 1});
+  };
+  lose(microseconds(1));
+  lose(microseconds(2));
+  lose(microseconds(50));
+  EXPECT_DOUBLE_EQ(rate(), 20 * kGbps);
+  lose(microseconds(51));
+  EXPECT_DOUBLE_EQ(rate(), 10 * kGbps);
+}
+
+TEST_F(Dcqcn, IgnoresLossesIfTold) {
+  std::vector<double> values = default_values(kDcqcn);
+  ASSERT_EQ(kDcqcn.parameters.back().name, "cuts_on_loss");
+  values.back() = 0;
+  const auto cc = kDcqcn.make(flow_of_40g(), values);
+  EXPECT_EQ(cc->on_loss({.lost_bytes = 1000, .lost_packets = 1}).pacing_rate, Rate::gbps(40));
+}
+
+TEST_F(Dcqcn, FollowsTheLinkRate) {
+  limits_ = cc_->on_signal(Time{},
+                           PathChanged{.base_rtt = microseconds(4), .link_rate = Rate::gbps(100)});
+  EXPECT_EQ(limits_.pacing_rate, Rate::gbps(100));
+  limits_ =
+      cc_->on_signal(Time{}, PathChanged{.base_rtt = microseconds(4), .link_rate = Rate::gbps(10)});
+  EXPECT_EQ(limits_.pacing_rate, Rate::gbps(10));
+}
+
+// ---- shared bottleneck: the fluid model of uet.md C.1 ----
+
+struct FixedPoint {
+  double gbps;
+  std::size_t flows;
+  double alpha;
+  double queue_bytes;
+};
+
+class DcqcnFixedPoint : public ::testing::TestWithParam<FixedPoint> {};
+
+TEST_P(DcqcnFixedPoint, QueueAndAlphaSettleWhereTheFluidModelSays) {
+  const FixedPoint& expected = GetParam();
+  Bottleneck network({.rate = Rate::gbps(expected.gbps), .base_rtt = microseconds(4)});
+  for (std::size_t i = 0; i < expected.flows; ++i) {
+    auto cc = make_default(kDcqcn, network.flow_info());
+    const SendLimits limits = cc->initial();
+    network.add(kDcqcn, std::move(cc), limits);
+  }
+  network.run_for(milliseconds(100));
+  double queue_bytes = 0, alpha = 0;
+  constexpr int kSamples = 10'000;
+  for (int i = 0; i < kSamples; ++i) {
+    network.run_for(microseconds(10));
+    queue_bytes += static_cast<double>(network.queue_bytes()) / kSamples;
+    for (std::size_t f = 0; f < expected.flows; ++f) {
+      alpha +=
+          state_of(*network.flow(f).cc, "alpha") / kSamples / static_cast<double>(expected.flows);
+    }
+  }
+  RecordProperty("queue_bytes", std::to_string(queue_bytes));
+  RecordProperty("alpha", std::to_string(alpha));
+  EXPECT_NEAR(alpha / expected.alpha, 1, 0.25) << alpha;
+  EXPECT_NEAR(queue_bytes / expected.queue_bytes, 1, 0.35) << queue_bytes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, DcqcnFixedPoint,
+                         ::testing::Values(FixedPoint{40, 2, 0.101, 20.2e3},
+                                           FixedPoint{40, 4, 0.122, 41.8e3},
+                                           FixedPoint{40, 8, 0.145, 93.8e3},
+                                           FixedPoint{25, 2, 0.115, 32.7e3}),
+                         [](const auto& param) {
+                           return std::to_string(static_cast<int>(param.param.gbps)) + "G_" +
+                                  std::to_string(param.param.flows);
+                         });
+
+}  // namespace
+}  // namespace spindrift::test
