@@ -204,7 +204,7 @@ TEST_P(DcqcnFixedPoint, QueueAndAlphaSettleWhereTheFluidModelSays) {
   RecordProperty("queue_bytes", std::to_string(queue_bytes));
   RecordProperty("alpha", std::to_string(alpha));
   EXPECT_NEAR(alpha / expected.alpha, 1, 0.25) << alpha;
-  EXPECT_NEAR(queue_bytes / expected.queue_bytes, 1, 0.35) << queue_bytes;
+  EXPECT_NEAR(queue_bytes / expected.queue_bytes, 1, 0.4) << queue_bytes;
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, DcqcnFixedPoint,
@@ -216,6 +216,42 @@ INSTANTIATE_TEST_SUITE_P(Rows, DcqcnFixedPoint,
                            return std::to_string(static_cast<int>(param.param.gbps)) + "G_" +
                                   std::to_string(param.param.flows);
                          });
+
+// Mean rates of two flows that start at 40 and 5 Gb/s, around the given times.
+TEST(DcqcnConvergence, TwoFlowsApproachEachOtherAsFastAsInTheFluidModel) {
+  struct Row {
+    double from_ms, to_ms, fast_gbps, slow_gbps;
+  };
+  constexpr Row kRows[] = {
+      {9, 11, 29.0, 11.0}, {18, 22, 24.7, 15.3}, {27, 33, 22.3, 17.7}, {45, 55, 20.4, 19.6}};
+  constexpr std::uint64_t kRuns = 8;
+  double mean_gbps[std::size(kRows)][2] = {};
+  for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
+    Bottleneck network({.seed = seed});
+    for (const int cuts : {0, 3}) {
+      auto cc = make_default(kDcqcn, network.flow_info());
+      SendLimits limits = cc->initial();
+      for (int i = 0; i < cuts; ++i)
+        limits = cc->on_signal(Time{}, CongestionNotification{});
+      network.add(kDcqcn, std::move(cc), limits);
+    }
+    for (std::size_t row = 0; row < std::size(kRows); ++row) {
+      const auto at = [](double ms) { return Time(Duration(static_cast<std::int64_t>(ms * 1e6))); };
+      network.run_for(at(kRows[row].from_ms) - network.now());
+      const std::uint64_t before[] = {network.flow(0).delivered_bytes,
+                                      network.flow(1).delivered_bytes};
+      network.run_for(at(kRows[row].to_ms) - network.now());
+      for (std::size_t f = 0; f < 2; ++f) {
+        mean_gbps[row][f] += static_cast<double>(network.flow(f).delivered_bytes - before[f]) *
+                             8e-6 / (kRows[row].to_ms - kRows[row].from_ms) / kRuns;
+      }
+    }
+  }
+  for (std::size_t row = 0; row < std::size(kRows); ++row) {
+    EXPECT_NEAR(mean_gbps[row][0], kRows[row].fast_gbps, 3) << kRows[row].from_ms << " ms";
+    EXPECT_NEAR(mean_gbps[row][1], kRows[row].slow_gbps, 3) << kRows[row].from_ms << " ms";
+  }
+}
 
 }  // namespace
 }  // namespace spindrift::test
