@@ -194,6 +194,8 @@ def read_tree(root):
     files = {}
     for name in listing:
         path = root / name
+        if name.startswith("tests/fuzz/corpus/"):
+            continue
         if name and path.suffix in TEXTS and path.is_file() and not path.is_symlink():
             files[name] = path.read_text(encoding="utf-8", errors="replace")
     return files
