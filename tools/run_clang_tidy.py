@@ -82,7 +82,8 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--cache", type=pathlib.Path, required=True)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("files", nargs="*", help="only these sources, or what includes these headers")
+    parser.add_argument("files", nargs="*",
+                        help="only these sources, or what includes these headers")
     arguments = parser.parse_args()
     arguments.cache.mkdir(parents=True, exist_ok=True)
     version = subprocess.run([TIDY, "--version"], check=True, capture_output=True).stdout

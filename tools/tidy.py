@@ -42,7 +42,8 @@ UNTESTED = {}
 def strip_code(text):
     """Blanks comments and literals, keeping every newline."""
     pattern = re.compile(
-        r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'',
+        r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'
+        r"(?<!\w)'(?:\\.|[^'\\\n])+'",
         re.DOTALL)
     return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
 
@@ -162,24 +163,30 @@ def check_built(files):
             continue
         path = pathlib.PurePosixPath(name)
         lists = [str(folder / "CMakeLists.txt") for folder in path.parents]
+        lists += [listing for listing in files if listing.endswith(".cmake")]
         if not any(re.search(r"\b" + re.escape(path.stem) + r"\b", files.get(listing, ""))
                    for listing in lists):
             yield f"{name}: no CMakeLists.txt names it"
 
 
+def is_tested(path, tests, test_files):
+    """A test includes its header, is called after it, or uses what it defines (kBitmap...)."""
+    camel = "".join(word.capitalize() for word in path.stem.split("_"))
+    return (f'"{path.with_suffix(".h")}"' in tests or f"{path.stem}_test.cc" in test_files
+            or re.search(rf"\b({re.escape(path.stem)}|k?{camel}\w*)\b", tests) is not None)
+
+
 def check_tested(files, untested):
-    tests = "\n".join(text for name, text in files.items()
-                      if name.startswith("tests/") and name.endswith(SOURCES))
+    tests = {name: text for name, text in files.items()
+             if name.startswith("tests/") and name.endswith(SOURCES)}
+    test_files = {pathlib.PurePosixPath(name).name for name in tests}
+    text = "\n".join(tests.values())
     for name in files:
-        if not name.endswith(".cc") or not name.startswith(TESTED_FOLDERS):
+        if not name.endswith(".cc") or not name.startswith(TESTED_FOLDERS) or name in untested:
             continue
         path = pathlib.PurePosixPath(name)
-        header = str(path.with_suffix(".h"))
-        if name in untested:
-            continue
-        if f'"{header}"' in tests or re.search(r"\b" + re.escape(path.stem) + r"\b", tests):
-            continue
-        yield f"{name}: no test includes {header} or names {path.stem}"
+        if not is_tested(path, text, test_files):
+            yield f"{name}: no test includes {path.with_suffix('.h')} or names {path.stem}"
     for name in untested:
         if name not in files:
             yield f"tools/tidy.py: UNTESTED names {name}, which does not exist"

@@ -15,14 +15,16 @@ class Functions(unittest.TestCase):
         return {name: lines for name, _, lines in tidy.functions(text)}
 
     def test_counts_from_signature_to_closing_brace(self):
-        self.assertEqual(self.lengths("namespace a {\nint f(int x) {\n  return x;\n}\n}\n"), {"f": 3})
+        text = "namespace a {\nint f(int x) {\n  return x;\n}\n}\n"
+        self.assertEqual(self.lengths(text), {"f": 3})
 
     def test_sees_constructors_with_brace_initialisers_as_one_function(self):
         text = "A::A(int x)\n    : x_{x}, y_{1} {\n  g();\n}\n"
         self.assertEqual(self.lengths(text), {"A::A": 4})
 
     def test_does_not_take_types_and_tables_for_functions(self):
-        text = "struct S : T<int> {\n int a = 1;\n};\nconstexpr int k[] = {\n1,\n2};\nenum class E {\nkA};\n"
+        text = ("struct S : T<int> {\n int a = 1;\n};\nconstexpr int k[] = {\n1,\n2};\n"
+                "enum class E {\nkA};\n")
         self.assertEqual(self.lengths(text), {})
 
     def test_ignores_braces_in_literals_and_comments(self):
@@ -30,7 +32,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(self.lengths(text), {"f": 5})
 
     def test_counts_lambdas_as_part_of_their_function(self):
-        self.assertEqual(self.lengths("void f() {\n  g([](int x) {\n    h(x);\n  });\n}\n"), {"f": 5})
+        text = "void f() {\n  g([](int x) {\n    h(x);\n  });\n}\n"
+        self.assertEqual(self.lengths(text), {"f": 5})
 
 
 class Lengths(unittest.TestCase):
@@ -98,6 +101,13 @@ class Structure(unittest.TestCase):
         self.assertEqual(findings(tidy.check_tested, files, {"cc/a_b.cc": "why"}), [])
         files["tests/cc/t.cc"] = '#include "cc/a_b.h"\n'
         self.assertEqual(findings(tidy.check_tested, files, {}), [])
+
+    def test_a_source_is_tested_by_a_test_of_its_name_or_one_that_uses_what_it_defines(self):
+        for test in ({"tests/cc/a_b_test.cc": ""}, {"tests/cc/t.cc": "make(kABThing)"},
+                     {"tests/cc/t.cc": 'find("a_b")'}):
+            self.assertEqual(findings(tidy.check_tested, {"cc/a_b.cc": "", **test}, {}), [])
+        other = {"cc/a_b.cc": "", "tests/cc/a_test.cc": "a_bc"}
+        self.assertEqual(len(findings(tidy.check_tested, other, {})), 1)
 
     def test_an_untested_entry_for_nothing_must_go(self):
         self.assertEqual(len(findings(tidy.check_tested, {}, {"cc/gone.cc": "why"})), 1)
