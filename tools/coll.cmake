@@ -1,0 +1,2 @@
+# `spindrift coll`, as a library that the command links.
+add_subdirectory(coll)

@@ -1,0 +1,216 @@
+#include "tools/coll_command.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include <absl/strings/str_format.h>
+
+#include "spindrift/open.h"
+
+#include "tools/coll/launcher.h"
+#include "tools/coll/options.h"
+#include "tools/coll/rank_run.h"
+#include "tools/coll/workload.h"
+
+namespace spindrift::coll {
+namespace {
+
+constexpr std::uint32_t kMaxIterations = 1'000'000'000;
+
+const std::map<std::string, DataType> kTypes = {
+    {"float", DataType::kFloat32},     {"double", DataType::kFloat64}, {"half", DataType::kFloat16},
+    {"bfloat16", DataType::kBfloat16}, {"int8", DataType::kInt8},      {"uint8", DataType::kUint8},
+    {"int32", DataType::kInt32},       {"uint32", DataType::kUint32},  {"int64", DataType::kInt64},
+    {"uint64", DataType::kUint64}};
+const std::map<std::string, ReduceOp> kOps = {{"sum", ReduceOp::kSum},
+                                              {"prod", ReduceOp::kProduct},
+                                              {"min", ReduceOp::kMin},
+                                              {"max", ReduceOp::kMax},
+                                              {"avg", ReduceOp::kAverage}};
+const std::map<std::string, CrcChoice> kCrcChoices = {
+    {"auto", CrcChoice::kAuto}, {"on", CrcChoice::kOn}, {"off", CrcChoice::kOff}};
+
+void add_group_options(CLI::App& app, Options& options) {
+  app.add_option("--ranks,--world", options.ranks,
+                 "ranks; without --rank, that many local processes are started")
+      ->check(CLI::Range(1U, kMaxRanks))
+      ->required();
+  app.add_option("--rank", options.rank, "be this rank; the others are started by you")
+      ->check(CLI::Range(0U, kMaxRanks - 1));
+  app.add_option("--rendezvous", options.rendezvous,
+                 "host:port where the ranks meet; rank 0 serves it");
+  app.add_flag("--outside-store", options.has_outside_store)->group("");
+  app.add_option("--address", options.address,
+                 "where this rank listens (udp://10.0.0.1:0); default: its address on the way to "
+                 "the rendezvous");
+  app.add_option("--timeout", options.timeout_s,
+                 "seconds without a rank or without movement until it is an error")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+}
+
+void add_measurement_options(CLI::App& app, Options& options) {
+  const CLI::AsSizeValue as_bytes(false);
+  app.add_option("-b,--minbytes", options.min_bytes, "smallest size (K, M, G are powers of 1024)")
+      ->transform(as_bytes)
+      ->default_str("32M");
+  app.add_option("-e,--maxbytes", options.max_bytes, "largest size")
+      ->transform(as_bytes)
+      ->default_str("32M, or -b");
+  app.add_option("-i,--stepbytes", options.step_bytes, "step between sizes")
+      ->transform(as_bytes)
+      ->default_str("1M");
+  app.add_option("-f,--stepfactor", options.step_factor, "factor between sizes, instead of -i")
+      ->check(CLI::Range(2U, 1U << 30));
+  app.add_option("-n,--iters", options.iterations, "timed all-reduces per size, or steps")
+      ->check(CLI::Range(1U, kMaxIterations))
+      ->capture_default_str();
+  app.add_option("-w,--warmup_iters", options.warmup, "all-reduces before the timed ones")
+      ->check(CLI::Range(0U, kMaxIterations))
+      ->capture_default_str();
+  app.add_option("-c,--check", options.has_check, "verify every element: 1 or 0")
+      ->capture_default_str();
+  // As text: the library's own to_string() gets in the way of CLI11's for enums.
+  app.add_option_function<std::string>(
+         "-o,--op", [&options](const std::string& name) { options.op = kOps.at(name); }, "sum")
+      ->check(CLI::IsMember(kOps))
+      ->default_str("sum");
+  app.add_option_function<std::string>(
+         "-d,--datatype", [&options](const std::string& name) { options.type = kTypes.at(name); },
+         "float")
+      ->check(CLI::IsMember(kTypes))
+      ->default_str("float");
+  app.add_option("--workload", options.workload,
+                 "exchange the gradients of a model: a file of tensors, or resnet50");
+  app.add_option("--bucket-mb", options.bucket_mib, "MiB per bucket of a workload")
+      ->check(CLI::Range(1U, 4096U))
+      ->capture_default_str();
+  app.add_flag("--json", options.is_json, "print one JSON object instead of tables");
+}
+
+void add_transport_options(CLI::App& app, Options& options) {
+  ConnectOptions& connection = options.connection;
+  app.add_option("--cc", connection.congestion_control, "congestion control")
+      ->capture_default_str();
+  app.add_option("--path-selector", connection.path_selector, "how packets choose a path")
+      ->capture_default_str();
+  app.add_option("--paths", connection.path_count, "paths per connection")
+      ->check(CLI::Range(1U, 256U))
+      ->capture_default_str();
+  app.add_option("--burst", connection.burst_bytes, "bytes sent on a path before the next")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(0U, 1048576U))
+      ->capture_default_str();
+  app.add_option("--mtu", connection.max_payload_mtu, "most payload bytes per packet")
+      ->check(CLI::Range(512U, 16256U))
+      ->capture_default_str();
+  app.add_option("--crc", connection.crc, "CRC-32C per packet: auto, on, off")
+      ->transform(CLI::CheckedTransformer(kCrcChoices))
+      ->default_str("auto");
+  app.add_option("--fault", options.faults,
+                 "faults on purpose at every rank, such as loss=1%,reorder=5%");
+  app.add_option("--slice", options.slice_bytes, "unit of pipelining, a multiple of 128")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(1024U, 16777216U))
+      ->capture_default_str();
+}
+
+// Empty, or why these options do not go together.
+std::string misfit(const CLI::App& app, Options& options) {
+  if (options.rank && options.rendezvous.empty()) {
+    return "--rank needs --rendezvous host:port, where the ranks meet";
+  }
+  if (options.rank && *options.rank >= options.ranks) {
+    return absl::StrFormat("--rank %d of %d ranks; ranks count from 0 to %d", *options.rank,
+                           options.ranks, options.ranks - 1);
+  }
+  if (!options.rank && !options.rendezvous.empty()) {
+    return "--rendezvous needs --rank; without both, all ranks are started on this host";
+  }
+  if (!options.rank && !options.address.empty()) {
+    return "--address needs --rank: ranks started here listen on the loopback address";
+  }
+  if (app.count("-b") > 0 && app.count("-e") == 0) options.max_bytes = options.min_bytes;
+  if (app.count("-e") > 0 && app.count("-b") == 0) options.min_bytes = options.max_bytes;
+  if (options.min_bytes > options.max_bytes) {
+    return absl::StrFormat("-b %d is more than -e %d", options.min_bytes, options.max_bytes);
+  }
+  if (options.max_bytes > (1ULL << 40)) return "-e is more than 1 TiB";
+  const bool has_several = options.min_bytes < options.max_bytes;
+  if (has_several && options.step_factor > 1 && options.min_bytes == 0) {
+    return "-b 0 never grows by a factor; use -i, or start at 4";
+  }
+  if (options.step_factor == 0 && options.step_bytes == 0) return "-i 0 never reaches -e";
+  if (options.slice_bytes % 128 != 0) {
+    return absl::StrFormat("--slice %d is no multiple of 128", options.slice_bytes);
+  }
+  if (options.connection.max_payload_mtu % 128 != 0) {
+    return absl::StrFormat("--mtu %d is no multiple of 128", options.connection.max_payload_mtu);
+  }
+  if (options.type != DataType::kFloat32 || options.op != ReduceOp::kSum) {
+    return absl::StrFormat("no %s over %s in this version; there is: sum over float",
+                           to_string(options.op), to_string(options.type));
+  }
+  return {};
+}
+
+// Names that only the registry and the providers can judge, so that a typing error ends here and
+// not in every rank.
+std::string unknown_name(const Options& options) {
+  const Registry& registry = builtin_registry();
+  const auto cc = registry.find_congestion_control(options.connection.congestion_control);
+  if (!cc.ok()) return cc.error().message();
+  const auto selector = registry.find_path_selector(options.connection.path_selector);
+  if (!selector.ok()) return selector.error().message();
+  if (!options.workload.empty()) {
+    const auto tensors = load_workload(options.workload);
+    if (!tensors.ok()) return tensors.error().message();
+  }
+  if (options.faults.empty()) return {};
+  OpenOptions open;
+  open.faults = options.faults;
+  const auto endpoint = open_endpoint("udp://", open);
+  const bool is_usage = !endpoint.ok() && endpoint.error().code() == ErrorCode::kInvalidArgument;
+  return is_usage ? endpoint.error().message() : std::string{};
+}
+
+int run(const CLI::App& app, Options& options) {
+  if (const std::string sentence = misfit(app, options); !sentence.empty()) {
+    return complain(sentence, 2);
+  }
+  if (!options.has_outside_store) {
+    if (const std::string sentence = unknown_name(options); !sentence.empty()) {
+      return complain(sentence, 2);
+    }
+  }
+  return options.rank ? run_rank(options) : launch(options);
+}
+
+// Holds the options for as long as the application may call back.
+class AllReduceApp final : public CLI::App {
+ public:
+  explicit AllReduceApp(int& exit_code)
+      : CLI::App("ring all-reduce, in the format of nccl-tests", "allreduce") {
+    add_group_options(*this, options_);
+    add_measurement_options(*this, options_);
+    add_transport_options(*this, options_);
+    callback([this, &exit_code] { exit_code = run(*this, options_); });
+  }
+
+ private:
+  Options options_;
+};
+
+}  // namespace
+}  // namespace spindrift::coll
+
+namespace spindrift::tools {
+
+void register_coll(CLI::App& app, int& exit_code) {
+  CLI::App& group = *app.add_subcommand("coll", "collectives between processes, verified");
+  group.require_subcommand(1);
+  group.add_subcommand(std::make_shared<coll::AllReduceApp>(exit_code));
+}
+
+}  // namespace spindrift::tools

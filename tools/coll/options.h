@@ -1,0 +1,40 @@
+#pragma once
+// What the user of `spindrift coll` asked for.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "spindrift/collective.h"
+
+namespace spindrift::coll {
+
+struct Options {
+  // Who takes part. Without `rank`, this process starts `ranks` local processes.
+  std::uint32_t ranks = 0;
+  std::optional<std::uint32_t> rank;
+  std::string rendezvous;          // host:port of the store; rank 0 serves it
+  bool has_outside_store = false;  // another process serves it, also for rank 0
+  std::string address;             // to listen on; empty: by the way to the rendezvous
+
+  // What is measured, as in nccl-tests.
+  std::uint64_t min_bytes = 32ULL << 20;
+  std::uint64_t max_bytes = 32ULL << 20;
+  std::uint64_t step_bytes = 1ULL << 20;
+  std::uint32_t step_factor = 0;  // 0: steps of step_bytes
+  std::uint32_t iterations = 20;
+  std::uint32_t warmup = 1;
+  bool has_check = true;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  std::string workload;  // file or name; empty: sizes
+  std::uint32_t bucket_mib = 25;
+  bool is_json = false;
+
+  // The transport under it.
+  ConnectOptions connection{};
+  std::string faults;
+  std::uint32_t slice_bytes = CommunicatorOptions{}.slice_bytes;
+  double timeout_s = 30;
+};
+
+}  // namespace spindrift::coll

@@ -1,0 +1,174 @@
+#include "tools/coll/rank_run.h"
+
+#include <array>
+#include <thread>
+
+#include <absl/strings/str_format.h>
+#include <unistd.h>
+
+#include "spindrift/open.h"
+
+#include "collectives/bootstrap/tcp_store.h"
+#include "tools/coll/account.h"
+#include "tools/coll/gather.h"
+#include "tools/coll/measure.h"
+#include "tools/coll/report.h"
+#include "tools/coll/workload.h"
+#include "tools/exit_codes.h"
+
+namespace spindrift::coll {
+namespace {
+
+using collectives::TcpStore;
+using collectives::TcpStoreServer;
+
+// Beyond the transport's own patience, so that its error, which knows more, comes first.
+constexpr double kGatherPatience = 2;
+
+Duration seconds(double value) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
+}
+
+std::string who_am_i(std::uint32_t rank, const Endpoint& endpoint) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  std::string addresses;
+  for (const std::string& address : endpoint.local_addresses()) {
+    addresses += (addresses.empty() ? "" : " ") + address;
+  }
+  return absl::StrFormat("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s]", rank, 0,
+                         ::getpid(), host.data(), 0, addresses);
+}
+
+CommunicatorOptions communicator_options(const Options& options, const TcpStore& store) {
+  CommunicatorOptions out;
+  out.rank = *options.rank;
+  out.ranks = options.ranks;
+  out.address = options.address.empty() ? "udp://" + store.local_host() + ":0" : options.address;
+  out.connection = options.connection;
+  out.slice_bytes = options.slice_bytes;
+  out.setup_timeout = seconds(options.timeout_s);
+  out.stall_timeout = seconds(options.timeout_s);
+  // Ranks that share too few cores would spin at the cost of those they wait for.
+  if (options.ranks > std::thread::hardware_concurrency()) out.spin = Duration::zero();
+  return out;
+}
+
+Status run_sizes(const Options& options, Measurement& measurement, Report& report) {
+  if (*options.rank == 0) report.begin_table();
+  std::uint64_t bytes = options.min_bytes;
+  while (bytes <= options.max_bytes) {
+    const Result<Row> row = measurement.run(bytes / sizeof(float));
+    if (!row.ok()) return row.error();
+    if (*options.rank == 0) report.add_row(row.value());
+    bytes = options.step_factor > 1 ? bytes * options.step_factor : bytes + options.step_bytes;
+  }
+  return ok_status();
+}
+
+Status run_workload(const Options& options, std::span<const Tensor> tensors,
+                    std::span<const Bucket> buckets, Measurement& measurement, Report& report) {
+  std::vector<std::uint64_t> counts;
+  for (const Bucket& bucket : buckets)
+    counts.push_back(bucket.elements);
+  std::vector<Outcome> sums(buckets.size());
+  for (std::uint32_t step = 0; step < options.warmup + options.iterations; ++step) {
+    const Result<std::vector<Outcome>> outcomes = measurement.run_step(counts);
+    if (!outcomes.ok()) return outcomes.error();
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const Outcome& outcome = outcomes.value()[i];
+      if (step >= options.warmup) sums[i].time_us += outcome.time_us;
+      if (outcome.wrong) sums[i].wrong = sums[i].wrong.value_or(0) + *outcome.wrong;
+    }
+  }
+  if (*options.rank == 0) report.add_workload(tensors, buckets, sums, options.iterations);
+  return ok_status();
+}
+
+Status measure(const Options& options, Communicator& communicator, Gather& gather, Report& report) {
+  if (options.workload.empty()) {
+    Measurement measurement(communicator, gather, options, options.max_bytes / sizeof(float));
+    return run_sizes(options, measurement, report);
+  }
+  const Result<std::vector<Tensor>> tensors = load_workload(options.workload);
+  if (!tensors.ok()) return tensors.error();
+  const std::vector<Bucket> buckets =
+      make_buckets(tensors.value(), std::uint64_t{options.bucket_mib} << 20);
+  std::uint64_t elements = 0;
+  for (const Bucket& bucket : buckets)
+    elements += bucket.elements;
+  Measurement measurement(communicator, gather, options, elements);
+  return run_workload(options, tensors.value(), buckets, measurement, report);
+}
+
+// Rank 0 prints the account of all; everybody learns the number of wrong elements.
+Result<std::uint64_t> conclude(Gather& gather, Report& report, const Account& own, bool is_first) {
+  const Result<std::vector<std::string>> texts = gather.to_rank_0(to_text(own));
+  if (!texts.ok()) return texts.error();
+  if (is_first) {
+    Account all;
+    for (const std::string& text : texts.value()) {
+      const Result<Account> account = account_from_text(text);
+      if (!account.ok()) return account.error();
+      all.add(account.value());
+    }
+    report.end(all);
+  }
+  const Result<std::string> wrong = gather.from_rank_0(std::to_string(report.wrong()));
+  if (!wrong.ok()) return wrong.error();
+  return wrong.value() == "0" ? std::uint64_t{0} : std::uint64_t{1};
+}
+
+Result<std::uint64_t> run_group(const Options& options, Endpoint& endpoint, TcpStore& store) {
+  Result<std::unique_ptr<Communicator>> created =
+      Communicator::create(endpoint, store, communicator_options(options, store));
+  if (!created.ok()) return created.error();
+  Communicator& communicator = *created.value();
+  Gather gather(store, *options.rank, options.ranks, seconds(options.timeout_s * kGatherPatience));
+  const bool is_first = *options.rank == 0;
+  Report report(options, options.ranks);
+  const Result<std::vector<std::string>> who = gather.to_rank_0(who_am_i(*options.rank, endpoint));
+  if (!who.ok()) return who.error();
+  if (is_first) report.begin(who.value());
+  if (Status status = measure(options, communicator, gather, report); !status.ok()) {
+    return status.error();
+  }
+  const Account own = take_account(endpoint, communicator.connections());
+  communicator.close();
+  Result<std::uint64_t> wrong = conclude(gather, report, own, is_first);
+  if (Status status = gather.farewell(); !status.ok() && wrong.ok()) return status.error();
+  return wrong;
+}
+
+}  // namespace
+
+int complain(std::string_view sentence, int exit_code) {
+  return tools::complain("coll", sentence, exit_code);
+}
+
+int run_rank(const Options& options) {
+  std::unique_ptr<TcpStoreServer> server;
+  if (*options.rank == 0 && !options.has_outside_store) {
+    Result<std::unique_ptr<TcpStoreServer>> started = TcpStoreServer::start(options.rendezvous);
+    if (!started.ok()) {
+      return complain("rank 0 cannot serve the rendezvous: " + started.error().message(), 1);
+    }
+    server = std::move(started).value();
+  }
+  Result<std::unique_ptr<TcpStore>> store = TcpStore::connect(
+      server ? server->address() : options.rendezvous, seconds(options.timeout_s));
+  if (!store.ok()) return complain(store.error().message(), 1);
+  OpenOptions open;
+  open.faults = options.faults;
+  open.endpoint.has_guardian = true;
+  Result<std::unique_ptr<Endpoint>> endpoint = open_endpoint("udp://", open);
+  if (!endpoint.ok()) {
+    const bool is_usage = endpoint.error().code() == ErrorCode::kInvalidArgument;
+    return complain(endpoint.error().message(), is_usage ? 2 : 1);
+  }
+  const Result<std::uint64_t> wrong = run_group(options, *endpoint.value(), *store.value());
+  if (!wrong.ok()) return complain(wrong.error().message(), 1);
+  return wrong.value() == 0 ? 0 : 1;
+}
+
+}  // namespace spindrift::coll

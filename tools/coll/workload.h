@@ -1,0 +1,38 @@
+#pragma once
+// The gradient tensors of a model, and how they travel: in buckets, last tensor first.
+//
+// The file: one tensor per line, its name and its shape ("layer1.0.conv1.weight 64x64x1x1",
+// "fc.bias 1000"), in the order of the forward pass. Empty lines and lines that start with # say
+// nothing.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spindrift/result.h"
+
+namespace spindrift::coll {
+
+struct Tensor {
+  std::string name;
+  std::uint64_t elements = 0;
+};
+
+struct Bucket {
+  std::uint32_t tensors = 0;
+  std::uint64_t elements = 0;
+};
+
+std::string_view resnet50_text();
+
+// The error names the line.
+Result<std::vector<Tensor>> parse_workload(std::string_view text);
+// A file, or "resnet50".
+Result<std::vector<Tensor>> load_workload(const std::string& name_or_file);
+
+// As PyTorch's DistributedDataParallel does: gradients become ready from the last tensor to the
+// first; a bucket is closed by the tensor that fills it; the first bucket is closed at 1 MiB, so
+// that communication starts early.
+std::vector<Bucket> make_buckets(const std::vector<Tensor>& tensors, std::uint64_t bucket_bytes);
+
+}  // namespace spindrift::coll
