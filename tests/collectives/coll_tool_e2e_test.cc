@@ -1,0 +1,223 @@
+// `spindrift coll allreduce` as users run it: processes, exit codes, what they read.
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A run of the tool whose output is read as it comes.
+class Run final {
+ public:
+  explicit Run(const std::string& arguments) {
+    EXPECT_EQ(::pipe2(out_.data(), O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(err_.data(), O_CLOEXEC), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out_[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err_[1], STDERR_FILENO);
+    std::vector<std::string> words{SPINDRIFT_TOOL, "coll", "allreduce"};
+    std::size_t start = 0;
+    for (std::size_t end = 0; end != std::string::npos && !arguments.empty(); start = end + 1) {
+      end = arguments.find(' ', start);
+      words.push_back(arguments.substr(start, end - start));
+    }
+    std::vector<char*> raw;
+    for (std::string& word : words)
+      raw.push_back(word.data());
+    raw.push_back(nullptr);
+    EXPECT_EQ(::posix_spawn(&pid_, SPINDRIFT_TOOL, &actions, nullptr, raw.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    ::close(out_[1]);
+    ::close(err_[1]);
+  }
+  ~Run() {
+    if (pid_ > 0 && !has_ended_) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+    ::close(out_[0]);
+    ::close(err_[0]);
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  // Until standard output holds `text`, or ends.
+  void read_until(const std::string& text) {
+    while (output.find(text) == std::string::npos && read_some()) {
+    }
+  }
+  int wait() {
+    while (read_some()) {
+    }
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    has_ended_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  void interrupt() const { ::kill(pid_, SIGINT); }
+
+  // Of the ranks, as the table's head names them.
+  std::vector<pid_t> rank_pids() const {
+    std::vector<pid_t> pids;
+    const std::regex pattern("Pid +([0-9]+)");
+    for (std::sregex_iterator at(output.begin(), output.end(), pattern), end; at != end; ++at) {
+      pids.push_back(std::stoi((*at)[1]));
+    }
+    return pids;
+  }
+
+  std::string output;
+  std::string errors;
+
+ private:
+  bool read_some() {
+    std::array<pollfd, 2> entries{
+        {{.fd = is_out_over_ ? -1 : out_[0], .events = POLLIN, .revents = 0},
+         {.fd = is_err_over_ ? -1 : err_[0], .events = POLLIN, .revents = 0}}};
+    if (is_out_over_ && is_err_over_) return false;
+    if (::poll(entries.data(), entries.size(), 60'000) <= 0) return false;
+    if (entries[0].revents != 0) is_out_over_ = !append(out_[0], output);
+    if (entries[1].revents != 0) is_err_over_ = !append(err_[0], errors);
+    return true;
+  }
+  static bool append(int fd, std::string& to) {
+    std::array<char, 4096> buffer;
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got > 0) to.append(buffer.data(), static_cast<std::size_t>(got));
+    return got > 0;
+  }
+
+  std::array<int, 2> out_{};
+  std::array<int, 2> err_{};
+  pid_t pid_ = -1;
+  bool has_ended_ = false;
+  bool is_out_over_ = false;
+  bool is_err_over_ = false;
+};
+
+// Children of a dead launcher are reaped by init; a moment later at most.
+bool is_gone(pid_t pid) {
+  const auto deadline = Clock::now() + std::chrono::seconds(5);
+  while (::kill(pid, 0) == 0) {
+    if (Clock::now() > deadline) return false;
+    ::poll(nullptr, 0, 10);
+  }
+  return true;
+}
+
+TEST(CollTool, ThreeRanksLosingOnePercentPrintRightResultsAndTheirAccount) {
+  Run run("--ranks 3 -b 4 -e 1M -f 8 -n 3 --fault loss=1%");
+  EXPECT_EQ(run.wait(), 0) << run.errors;
+  EXPECT_NE(run.output.find("# Out of bounds values : 0 OK"), std::string::npos) << run.output;
+  EXPECT_EQ(run.rank_pids().size(), 3U);
+  const std::regex row(" +1048576 +262144 +float +sum +-1( +[0-9.e+]+){3} +0( +[0-9.e+]+){3} +0\n");
+  EXPECT_TRUE(std::regex_search(run.output, row)) << run.output;
+  EXPECT_NE(run.output.find("lost packets on purpose"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("paths used per connection"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("16.0  each carried"), std::string::npos) << run.output;
+}
+
+TEST(CollTool, ZeroAndOddCountsAndOneRankWork) {
+  Run three("--ranks 3 -b 0 -e 52 -i 13 -n 2");
+  EXPECT_EQ(three.wait(), 0) << three.errors;
+  EXPECT_NE(three.output.find("values : 0 OK"), std::string::npos) << three.output;
+  Run one("--ranks 1 -b 1000 -e 1000 -n 2");
+  EXPECT_EQ(one.wait(), 0) << one.errors;
+}
+
+TEST(CollTool, JsonHoldsRowsAndTransport) {
+  Run run("--ranks 2 -b 4K -e 8K -f 2 -n 2 --json");
+  EXPECT_EQ(run.wait(), 0) << run.errors;
+  EXPECT_EQ(run.output.front(), '{');
+  for (const char* key : {"\"rows\"", "\"busbw_gbs\"", "\"wrong\": 0", "\"packets_sent\""}) {
+    EXPECT_NE(run.output.find(key), std::string::npos) << key << " in " << run.output;
+  }
+}
+
+TEST(CollTool, ReplaysAModelBucketByBucket) {
+  Run run("--ranks 2 --workload resnet50 -n 1 -w 0");
+  EXPECT_EQ(run.wait(), 0) << run.errors;
+  EXPECT_NE(run.output.find("161 tensors, 25557032 parameters"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("Steps per second"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("values : 0 OK"), std::string::npos) << run.output;
+}
+
+TEST(CollTool, AKilledRankIsNamedAndTheOthersEndSoon) {
+  Run run("--ranks 3 -b 1M -e 1M -n 1000000");
+  run.read_until("(GB/s)");
+  const std::vector<pid_t> pids = run.rank_pids();
+  ASSERT_EQ(pids.size(), 3U) << run.output << run.errors;
+  const auto start = Clock::now();
+  ::kill(pids[1], SIGKILL);
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+  EXPECT_NE(run.errors.find("rank 1 (pid " + std::to_string(pids[1]) + ") was killed by signal 9"),
+            std::string::npos)
+      << run.errors;
+  for (const pid_t pid : pids)
+    EXPECT_TRUE(is_gone(pid)) << pid;
+}
+
+TEST(CollTool, ControlCLeavesNoProcessBehind) {
+  Run run("--ranks 2 -b 1M -e 1M -n 1000000");
+  run.read_until("(GB/s)");
+  const std::vector<pid_t> pids = run.rank_pids();
+  ASSERT_EQ(pids.size(), 2U) << run.output << run.errors;
+  run.interrupt();
+  EXPECT_EQ(run.wait(), 130);
+  for (const pid_t pid : pids)
+    EXPECT_TRUE(is_gone(pid)) << pid;
+}
+
+TEST(CollTool, RanksStartedByHandMeetAtTheRendezvous) {
+  // A port from below the ephemeral range, by process id, so that parallel runs do not meet.
+  const std::string port = std::to_string(20000 + ::getpid() % 10000);
+  const std::string common =
+      " --world 2 --rendezvous 127.0.0.1:" + port + " -b 1K -e 64K -f 8 -n 2";
+  Run first("--rank 1" + common);
+  Run second("--rank 0" + common);
+  EXPECT_EQ(second.wait(), 0) << second.errors;
+  EXPECT_EQ(first.wait(), 0) << first.errors;
+  EXPECT_NE(second.output.find("values : 0 OK"), std::string::npos) << second.output;
+}
+
+TEST(CollTool, AMissingRankIsNamedWithinTheTimeout) {
+  const std::string port = std::to_string(30000 + ::getpid() % 2000);
+  Run run("--rank 0 --world 3 --rendezvous 127.0.0.1:" + port + " --timeout 0.3");
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_NE(run.errors.find("ranks 1, 2 of 3"), std::string::npos) << run.errors;
+}
+
+TEST(CollTool, AnUnreachableRendezvousIsNamedWithinTheTimeout) {
+  Run run("--rank 1 --world 2 --rendezvous 127.0.0.1:1 --timeout 0.3");
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_NE(run.errors.find("nobody serves the rendezvous at 127.0.0.1:1"), std::string::npos)
+      << run.errors;
+}
+
+TEST(CollTool, WrongArgumentsAreOneSentenceAndExitCode2) {
+  for (const char* arguments :
+       {"", "--ranks 0", "--ranks 65", "--ranks 2 -b x", "--ranks 2 -b 2M -e 1M",
+        "--ranks 2 --rank 0", "--ranks 2 --rank 2 --rendezvous 127.0.0.1:9", "--ranks 2 -d half",
+        "--ranks 2 -o max", "--ranks 2 --cc nobody", "--ranks 2 --path-selector nobody",
+        "--ranks 2 --workload /nowhere", "--ranks 2 --slice 1025", "--ranks 2 --fault nonsense=1",
+        "--ranks 2 --mtu 1000", "--ranks 2 -b 0 -e 8 -f 2"}) {
+    Run run(arguments);
+    EXPECT_EQ(run.wait(), 2) << arguments << ": " << run.errors;
+    EXPECT_TRUE(run.output.empty()) << run.output;
+    EXPECT_EQ(std::count(run.errors.begin(), run.errors.end(), '\n'), 1) << run.errors;
+  }
+}
+
+}  // namespace
