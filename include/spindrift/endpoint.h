@@ -53,8 +53,8 @@ struct ConnEvent {
 
 struct ConnInfo {
   ConnState state = ConnState::kConnecting;
-  std::string local_address;   // "udp://10.0.0.2:40001"
-  std::string remote_address;  // "udp://10.0.0.1:4793"
+  std::string local_address;            // "udp://10.0.0.2:40001"
+  std::string remote_address;           // "udp://10.0.0.1:4793"
   std::vector<std::byte> private_data;  // the peer's
   std::uint32_t payload_mtu = 0;
   std::uint32_t path_count = 0;

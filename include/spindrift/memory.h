@@ -25,8 +25,8 @@ constexpr bool has_access(Access rights, Access wanted) {
   return (static_cast<std::uint8_t>(rights) & static_cast<std::uint8_t>(wanted)) ==
          static_cast<std::uint8_t>(wanted);
 }
-inline constexpr Access kAllAccess = Access::kLocalWrite | Access::kRemoteRead |
-                                     Access::kRemoteWrite | Access::kRemoteAtomic;
+inline constexpr Access kAllAccess =
+    Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
 
 enum class MemoryType : std::uint8_t {
   kHost,    // ordinary memory of this process

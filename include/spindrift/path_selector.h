@@ -1,6 +1,7 @@
 #pragma once
 // Which path (entropy value) each burst takes. A policy sees outcomes, never packets or time.
-// Whether a path may be used at all (BAD, DENIED) is decided outside, by transport/paths/path_table.
+// Whether a path may be used at all (BAD, DENIED) is decided outside, by
+// transport/paths/path_table.
 #include <cstdint>
 #include <memory>
 #include <span>

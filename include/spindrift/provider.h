@@ -1,7 +1,7 @@
 #pragma once
-// PacketIo: unreliable datagrams in bursts. UDP sockets, DPDK ports, verbs UD, the simulator and the
-// in-memory pair implement it; wrappers (faults, captures) implement it over another one.
-// Not thread-safe: one thread at a time, the one that runs the endpoint.
+// PacketIo: unreliable datagrams in bursts. UDP sockets, DPDK ports, verbs UD, the simulator and
+// the in-memory pair implement it; wrappers (faults, captures) implement it over another one. Not
+// thread-safe: one thread at a time, the one that runs the endpoint.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +55,8 @@ struct TxPacket {
 
   std::size_t total_bytes() const {
     std::size_t sum = header.size() + trailer_bytes;
-    for (std::size_t i = 0; i < payload_pieces; ++i) sum += payload[i].size();
+    for (std::size_t i = 0; i < payload_pieces; ++i)
+      sum += payload[i].size();
     return sum;
   }
 };

@@ -48,6 +48,8 @@ class [[nodiscard]] Result {
 };
 
 using Status = Result<std::monostate>;
-inline Status ok_status() { return std::monostate{}; }
+inline Status ok_status() {
+  return std::monostate{};
+}
 
 }  // namespace spindrift

@@ -15,7 +15,7 @@ enum class OpKind : std::uint8_t {
   kSend,
   kReceive,
   kWrite,
-  kWriteImm,     // consumes a RECEIVE of the peer and delivers `immediate` there
+  kWriteImm,  // consumes a RECEIVE of the peer and delivers `immediate` there
   kRead,
   kFetchAdd,     // 64 bit: local 8 bytes <- old value; remote += operand
   kCompareSwap,  // 64 bit: local 8 bytes <- old value; if old == compare: remote = operand
@@ -23,16 +23,16 @@ enum class OpKind : std::uint8_t {
 
 enum class OpStatus : std::uint8_t {
   kOk,
-  kTimedOut,          // the deadline passed before any packet was sent
-  kPeerGone,          // silence, a dead port, or the peer aborted; last_error() has the cause
-  kRemoteKey,         // no such key, or the region is gone
-  kRemoteAccess,      // the region does not grant the right
-  kRemoteBounds,      // offset + length leaves the region
-  kRemoteAlignment,   // an atomic on an address that is not a multiple of 8
-  kRemoteLength,      // a SEND longer than the RECEIVE it met
-  kRemoteUnsupported, // the peer cannot execute this operation
-  kLocalLength,       // this RECEIVE was shorter than the message it met
-  kFlushed,           // the connection closed or failed before this operation's turn
+  kTimedOut,           // the deadline passed before any packet was sent
+  kPeerGone,           // silence, a dead port, or the peer aborted; last_error() has the cause
+  kRemoteKey,          // no such key, or the region is gone
+  kRemoteAccess,       // the region does not grant the right
+  kRemoteBounds,       // offset + length leaves the region
+  kRemoteAlignment,    // an atomic on an address that is not a multiple of 8
+  kRemoteLength,       // a SEND longer than the RECEIVE it met
+  kRemoteUnsupported,  // the peer cannot execute this operation
+  kLocalLength,        // this RECEIVE was shorter than the message it met
+  kFlushed,            // the connection closed or failed before this operation's turn
 };
 std::string_view to_string(OpKind kind);
 std::string_view to_string(OpStatus status);

@@ -43,6 +43,7 @@ class Ring {
   std::uint64_t end_serial() const { return tail_; }
   bool contains_serial(std::uint64_t serial) const { return serial >= head_ && serial < tail_; }
   T& at_serial(std::uint64_t serial) { return slots_[serial & mask_]; }
+  const T& at_serial(std::uint64_t serial) const { return slots_[serial & mask_]; }
   void clear() { head_ = tail_; }
 
  private:

@@ -1,0 +1,374 @@
+#include "transport/ack_input.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "transport/completions.h"
+#include "transport/describe.h"
+#include "transport/loss_detector.h"
+#include "transport/sender.h"
+
+namespace spindrift {
+namespace {
+
+constexpr Duration kServiceUnit = std::chrono::nanoseconds(128);
+constexpr std::uint16_t kServiceOverflow = 0xffff;
+constexpr Duration kCnpSpacing = std::chrono::microseconds(50);  // DCQCN's notification point
+
+// Newly acknowledged units, summed per path. A super-packet stays on one path, so few are touched.
+class PathTally {
+ public:
+  void add(const SentUnit& unit) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (entries_[i].path != unit.path) continue;
+      ++entries_[i].packets;
+      return;
+    }
+    if (count_ == entries_.size()) {
+      has_overflowed_ = true;
+      return;
+    }
+    entries_[count_++] = PathFeedback{.path = unit.path, .packets = 1};
+  }
+  std::span<PathFeedback> entries() { return {entries_.data(), count_}; }
+  bool has_overflowed() const { return has_overflowed_; }
+
+ private:
+  std::array<PathFeedback, 64> entries_{};
+  std::size_t count_ = 0;
+  bool has_overflowed_ = false;
+};
+
+struct AckWork {
+  EngineContext& ctx;
+  Connection& c;
+  Time now;
+  bool has_duplicates = false;  // the receiver counted new duplicates
+  AckEvent event{};
+  PathTally paths{};
+};
+
+// The message that met no RECEIVE got through: what else of it was turned away may go again.
+void wake_stalled(Connection& c) {
+  SendState& send = *c.send;
+  send.stalled.reset();
+  send.stalled_retry = kNever;
+  for (Psn psn = send.log.oldest(); psn < send.log.next(); ++psn.value) {
+    SentUnit* unit = send.log.find(psn);
+    if (unit->state != SentUnit::State::kStalled || send.lost.is_full()) continue;
+    unit->state = SentUnit::State::kLost;
+    send.lost.push_back(psn);
+  }
+}
+
+void acknowledge(AckWork& work, SentUnit& unit) {
+  using State = SentUnit::State;
+  if (unit.state == State::kAcked || unit.state == State::kFree) return;
+  Connection& c = work.c;
+  LossState& loss = c.send->loss;
+  if (unit.state == State::kInFlight) {
+    work.event.acked_bytes += unit.nominal_bytes;
+  } else if (unit.state == State::kLost && !unit.was_spurious) {
+    unit.was_spurious = true;  // declared lost, and here it is: it need not be sent again
+    on_spurious(c, unit, work.now);
+  }
+  ++work.event.acked_packets;
+  work.paths.add(unit);
+  loss.newest_acked_seq[unit.path.value] =
+      std::max(loss.newest_acked_seq[unit.path.value], unit.path_seq.value);
+  // Of a retransmitted unit nobody knows which copy arrived.
+  if (unit.transmissions == 1)
+    loss.newest_acked_sent = std::max(loss.newest_acked_sent, unit.sent_time);
+  c.send->log.take_out(unit, State::kAcked);
+  if (c.send->stalled && *c.send->stalled == unit.psn) wake_stalled(c);
+  on_unit_acked(work.ctx, c, unit);
+}
+
+// The 64-bit PSN near our window whose low bits are `wire`.
+Psn extend(const SentLog& log, std::uint32_t wire) {
+  const std::uint64_t base = log.oldest().value;
+  const auto delta = static_cast<std::int32_t>(wire - static_cast<std::uint32_t>(base));
+  return Psn{base + static_cast<std::uint64_t>(static_cast<std::int64_t>(delta))};
+}
+
+// RTT from our own record, when it is clear which copy the acknowledgement answers.
+void measure(AckWork& work, const wire::Ack& ack, const wire::NsccState& state, Psn trigger) {
+  Connection& c = work.c;
+  if (state.service_time == 0) return;  // an update, not the answer to a packet
+  SentUnit* unit = c.send->log.find(trigger);
+  if (unit == nullptr) unit = c.send->log.find_retired(trigger);
+  if (unit == nullptr || unit->transmissions == 0) return;
+  work.event.sent_time = unit->sent_time;
+  const bool was_known = unit->state == SentUnit::State::kAcked;
+  if (work.has_duplicates && was_known && unit->transmissions > 1 && !unit->was_spurious) {
+    // A second arrival of something that was acknowledged: the retransmission was needless.
+    unit->was_spurious = true;
+    on_spurious(c, *unit, work.now);
+  }
+  const bool is_first_copy = unit->transmissions == 1 && !ack.is_retransmit;
+  const bool is_second_copy = unit->transmissions == 2 && ack.is_retransmit;
+  if (was_known || (!is_first_copy && !is_second_copy)) return;
+  if (state.service_time == kServiceOverflow) return;
+  const Duration rtt = work.now - unit->sent_time - state.service_time * kServiceUnit;
+  if (rtt <= Duration{}) return;
+  work.event.rtt = rtt;
+  c.rtt.add(rtt);
+  if (unit->delivered_time_before != Time{}) {
+    work.event.delivery.delivered_bytes = c.flow->delivered() - unit->delivered_before;
+    work.event.delivery.interval = work.now - unit->delivered_time_before;
+    work.event.delivery.is_app_limited =
+        c.send->queue.next_request == c.send->queue.requests.end_serial();
+  }
+}
+
+void give_path_feedback(AckWork& work, const SentUnit* trigger) {
+  Connection& c = work.c;
+  for (PathFeedback& feedback : work.paths.entries()) {
+    const bool is_trigger = trigger != nullptr && trigger->path == feedback.path;
+    if (is_trigger) feedback.rtt = work.event.rtt;
+    feedback.outcome =
+        is_trigger && work.event.is_marked ? PathOutcome::kMarked : PathOutcome::kDelivered;
+    if (c.paths->state(feedback.path) == PathState::kBad) ++c.counters.paths_restored;
+  }
+  c.paths->on_feedback(work.paths.entries(), work.now, current_rto(c));
+}
+
+void judge(AckWork& work, const AckView& view) {
+  LossReport report(work.ctx, work.c, LossCause::kReordered, work.now);
+  if (!work.paths.has_overflowed()) {
+    for (const PathFeedback& feedback : work.paths.entries())
+      judge_by_path(report, work.c, feedback.path, view);
+    return;
+  }
+  for (std::uint32_t i = 0; i < work.c.send->log.path_count(); ++i)
+    judge_by_path(report, work.c, PathId{static_cast<std::uint16_t>(i)}, view);
+}
+
+void feed_flow(AckWork& work, const wire::NsccState& state, std::uint32_t& last_quanta) {
+  Connection& c = work.c;
+  const std::uint32_t fresh = (state.received_quanta - last_quanta) & 0xffffff;
+  if (fresh < 0x800000) {  // an older acknowledgement overtaken by a newer one says nothing new
+    work.event.received_bytes = std::uint64_t{fresh} * 256;
+    last_quanta = state.received_quanta;
+  }
+  work.event.now = work.now;
+  work.event.out_of_order_packets = state.out_of_order == 0xffff ? 0 : state.out_of_order;
+  work.event.receiver_penalty = state.window_penalty;
+  work.event.restores_window = state.restores_window;
+  const bool thins_marks = c.cc.info->traits.needs_cnp;
+  if (work.event.is_marked) {
+    ++c.counters.marked_acks;
+    if (thins_marks && work.now - c.send->last_cnp >= kCnpSpacing) {
+      c.send->last_cnp = work.now;
+      c.flow->on_signal(work.now, CongestionNotification{});
+    }
+  }
+  c.flow->on_ack(work.event);
+  work.ctx.arm(c, c.flow->limits().timer);
+}
+
+// The SES response behind an ACK: receive credits, and how many duplicates came in.
+void take_response(AckWork& work, std::span<const std::byte> rest) {
+  Connection& c = work.c;
+  wire::Response response;
+  std::size_t bytes = 0;
+  if (wire::parse(rest, response, bytes) != wire::ParseError::kOk) {
+    ++c.counters.malformed_received;
+    return;
+  }
+  const auto more = static_cast<std::int32_t>(response.modified_length - c.send->peer_credits);
+  if (more > 0) c.send->peer_credits = response.modified_length;
+  const auto duplicates = static_cast<std::int16_t>(response.message_id - c.send->peer_duplicates);
+  if (duplicates <= 0) return;
+  work.has_duplicates = true;
+  c.send->peer_duplicates = response.message_id;
+}
+
+void on_progress(AckWork& work) {
+  SendState& send = *work.c.send;
+  send.timeouts_in_row = 0;
+  send.last_progress = work.now;
+  send.tail_probe =
+      send.log.in_flight_packets() == 0
+          ? kNever
+          : work.now + 2 * std::max(work.c.rtt.smoothed(), work.c.options.rto_min / 2);
+}
+
+void answer_probe(AckWork& work, const wire::Ack& ack, const AckView& view) {
+  Connection& c = work.c;
+  for (ProbeRecord& record : c.send->probes) {
+    if (!record.is_outstanding || record.opaque != ack.probe_opaque) continue;
+    record.is_outstanding = false;
+    ++c.counters.probes_answered;
+    const Duration rtt = work.now - record.sent;
+    if (c.paths->state(record.path) == PathState::kBad) ++c.counters.paths_restored;
+    c.paths->on_probe_reply(record.path, rtt, work.now);
+    // Control packets overtake data: their RTT is a first guess and a lower bound, no more.
+    if (!c.rtt.has_sample() && rtt > Duration{}) c.rtt.add(rtt);
+    judge_by_probe(work.ctx, c, view, record.sent, work.now);
+    return;
+  }
+}
+
+OpStatus status_of(std::uint32_t return_code) {
+  switch (static_cast<wire::ReturnCode>(return_code)) {
+    case wire::ReturnCode::kBadKey:
+      return OpStatus::kRemoteKey;
+    case wire::ReturnCode::kPermission:
+      return OpStatus::kRemoteAccess;
+    case wire::ReturnCode::kOutOfRange:
+      return OpStatus::kRemoteBounds;
+    case wire::ReturnCode::kAtomicUnaligned:
+      return OpStatus::kRemoteAlignment;
+    case wire::ReturnCode::kTooLong:
+      return OpStatus::kRemoteLength;
+    default:
+      return OpStatus::kRemoteUnsupported;
+  }
+}
+
+void acknowledge_up_to(AckWork& work, Psn cumulative) {
+  SentLog& log = work.c.send->log;
+  for (Psn psn = log.oldest(); psn <= cumulative; ++psn.value)
+    if (SentUnit* unit = log.find(psn)) acknowledge(work, *unit);
+}
+
+void on_operation_error(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
+  const Psn psn = extend(c.send->log, nack.psn);
+  SentUnit* unit = c.send->log.find(psn);
+  if (unit == nullptr || unit->transmissions == 0) {
+    ++c.counters.acks_impossible;
+    return;
+  }
+  AckWork work{.ctx = ctx, .c = c, .now = now};
+  acknowledge_up_to(work, Psn{psn.value - 1});
+  deliver_requests(ctx, c);
+  if (is_over(c.phase)) return;
+  const OpStatus status = status_of(nack.payload);
+  std::string what = "a response of ours was refused";
+  if (unit->kind == SentUnit::Kind::kRequest) {
+    Request& request = c.send->queue.requests.at_serial(unit->owner);
+    what = absl::StrCat(std::string(to_string(request.kind)), " of ", request.length, " bytes");
+    // The culprit gets the reason even if earlier READs are still without answer.
+    request.status = status;
+    request.state = Request::State::kFinished;
+  }
+  const std::string sentence =
+      absl::StrCat(describe_peer(c), " refused ", what, ": ", std::string(to_string(status)),
+                   " (return code ", nack.payload,
+                   "). The connection has failed, as RDMA connections do after a "
+                   "remote error");
+  fail_connection(ctx, c, OpStatus::kFlushed, sentence);
+}
+
+void on_not_ready(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
+  SentUnit* unit = c.send->log.find(extend(c.send->log, nack.psn));
+  if (unit == nullptr || unit->state != SentUnit::State::kInFlight) return;
+  SendState& send = *c.send;
+  if (send.stalled && *send.stalled != unit->psn) {
+    // One packet asks again for the stalled message; its other packets wait as lost ones do.
+    const SentUnit* first = send.log.find(*send.stalled);
+    if (first != nullptr && first->state == SentUnit::State::kStalled && first->psn < unit->psn) {
+      send.log.take_out(*unit, SentUnit::State::kStalled);
+      c.flow->on_withdrawn(unit->nominal_bytes);
+      return;
+    }
+  }
+  const bool is_again = send.stalled && *send.stalled == unit->psn;
+  send.log.take_out(*unit, SentUnit::State::kStalled);
+  c.flow->on_withdrawn(unit->nominal_bytes);
+  const Duration first_wait = std::max(c.rtt.smoothed(), c.options.rto_min);
+  send.stalled_backoff =
+      is_again ? std::min(2 * send.stalled_backoff, c.options.rto_max) : first_wait;
+  send.stalled = unit->psn;
+  send.stalled_retry = now + send.stalled_backoff;
+  ++c.counters.retransmits_not_ready;
+  ctx.arm(c, send.stalled_retry);
+}
+
+void on_trimmed(EngineContext& ctx, Connection& c, const wire::Nack& nack, LossCause cause,
+                Time now) {
+  SentUnit* unit = c.send->log.find(extend(c.send->log, nack.psn));
+  if (unit == nullptr || unit->state != SentUnit::State::kInFlight) return;
+  LossReport report(ctx, c, cause, now);
+  report.lose(*unit, PathOutcome::kTrimmed);
+}
+
+}  // namespace
+
+void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
+            std::span<const std::byte> rest, Time now) {
+  ++c.counters.acks_received;
+  SentLog& log = c.send->log;
+  const Psn cumulative = extend(log, ack.cack_psn);
+  if (!ack.has_cc || cumulative >= log.next()) {
+    ++c.counters.acks_impossible;
+    return;
+  }
+  const wire::NsccState state = wire::unpack_nscc(ack.ack_cc_state);
+  AckWork work{.ctx = ctx, .c = c, .now = now};
+  if (ack.next == wire::NextHeader::kResponse) take_response(work, rest);
+  work.event.is_marked = ack.is_marked;
+  const AckView view{
+      .cumulative = cumulative,
+      .sack_base = Psn{cumulative.value +
+                       static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.sack_psn_offset))},
+      .sack_bitmap = ack.sack_bitmap};
+  const bool is_newest = cumulative.value + 1 >= log.oldest().value;
+  if (is_newest && ack.mpr != 0) c.send->peer_window = std::uint64_t{ack.mpr} * 128;
+  const Psn trigger{cumulative.value +
+                    static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.ack_psn_offset))};
+  if (!ack.is_probe) measure(work, ack, state, trigger);
+  acknowledge_up_to(work, cumulative);
+  for (std::uint64_t bits = view.sack_bitmap; bits != 0; bits &= bits - 1) {
+    const auto at = static_cast<std::uint64_t>(std::countr_zero(bits));
+    if (SentUnit* unit = log.find(Psn{view.sack_base.value + at})) acknowledge(work, *unit);
+  }
+  if (is_over(c.phase)) return;
+  const SentUnit* trigger_unit = ack.is_probe ? nullptr : log.find(trigger);
+  if (trigger_unit == nullptr && !ack.is_probe) trigger_unit = log.find_retired(trigger);
+  if (work.event.acked_packets != 0) {
+    give_path_feedback(work, trigger_unit);
+    on_progress(work);
+  } else if (!is_newest) {
+    ++c.counters.acks_stale;
+  }
+  feed_flow(work, state, c.send->peer_received_quanta);
+  judge(work, view);
+  if (ack.is_probe) answer_probe(work, ack, view);
+  log.retire();
+  judge_by_time(ctx, c, now);
+  ctx.arm(c, c.send->loss.next_check);
+  deliver_requests(ctx, c);
+  ctx.make_ready(c);
+}
+
+void on_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
+  ++c.counters.nacks_received;
+  switch (static_cast<wire::NackCode>(nack.code)) {
+    case wire::NackCode::kOperationError:
+      on_operation_error(ctx, c, nack, now);
+      return;
+    case wire::NackCode::kNoMessageAvailable:
+    case wire::NackCode::kNoResource:
+    case wire::NackCode::kNoPacketBuffer:
+      on_not_ready(ctx, c, nack, now);
+      return;
+    case wire::NackCode::kTrimmed:
+      on_trimmed(ctx, c, nack, LossCause::kTrimmed, now);
+      return;
+    case wire::NackCode::kTrimmedLastHop:
+      on_trimmed(ctx, c, nack, LossCause::kTrimmedLastHop, now);
+      return;
+    case wire::NackCode::kClosing:
+    case wire::NackCode::kClosingInError:
+      fail_connection(ctx, c, OpStatus::kPeerGone, describe_peer(c) + " aborted the connection");
+      return;
+    default:
+      ++c.counters.malformed_received;
+      return;
+  }
+}
+
+}  // namespace spindrift

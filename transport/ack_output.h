@@ -1,0 +1,16 @@
+#pragma once
+// What a connection owes its peer besides data: acknowledgements, NACKs, answers to probes, probes.
+#include <span>
+
+#include "spindrift/provider.h"
+
+#include "transport/engine_context.h"
+
+namespace spindrift {
+
+// Fills a prefix of `out`; what did not fit stays owed.
+[[nodiscard]] std::size_t send_owed(EngineContext& ctx, Connection& c, std::span<TxPacket> out,
+                                    Time now);
+[[nodiscard]] bool owes_anything(const Connection& c);
+
+}  // namespace spindrift

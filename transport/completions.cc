@@ -1,0 +1,215 @@
+#include "transport/completions.h"
+
+#include <utility>
+
+#include "transport/describe.h"
+
+namespace spindrift {
+namespace {
+
+void let_go(EngineContext& ctx, Request& request) {
+  for (const Sge& piece : request.list())
+    ctx.memory.drop(piece.region);
+  if (request.inline_buffer != kNoInlineBuffer) ctx.free_inline.push_back(request.inline_buffer);
+}
+
+// False when the queue is full: the error is the connection's, its work waits for room.
+bool push(EngineContext& ctx, Connection& c, const Completion& completion) {
+  if (!ctx.completions.is_full()) {
+    ctx.completions.push_back(completion);
+    return true;
+  }
+  if (!c.is_blocked_on_queue) {
+    c.is_blocked_on_queue = true;
+    ++ctx.blocked_on_queue;
+    ++ctx.counters.completion_queue_overflows;
+  }
+  return false;
+}
+
+void report_overflow(EngineContext& ctx, Connection& c) {
+  fail_connection(ctx, c, OpStatus::kFlushed,
+                  "completion queue overflow: " + std::to_string(ctx.completions.capacity()) +
+                      " completions wait and none was polled in time; poll more often or raise "
+                      "EndpointConfig::completion_queue");
+}
+
+void announce_end(EngineContext& ctx, Connection& c) {
+  if (!is_over(c.phase) || c.close_event_sent || c.is_blocked_on_queue) return;
+  if (c.send && !c.send->queue.requests.is_empty()) return;
+  if (c.receives && !c.receives->is_empty()) return;
+  c.close_event_sent = true;
+  ctx.push_event(c.phase == Phase::kFailed ? ConnEvent::Kind::kFailed : ConnEvent::Kind::kClosed,
+                 c);
+}
+
+Completion completion_of(const Connection& c, const Request& request) {
+  Completion done;
+  done.user_data = request.user_data;
+  done.bytes = request.status == OpStatus::kOk ? request.length : 0;
+  done.conn = c.id;
+  done.kind = request.kind;
+  done.status = request.status;
+  return done;
+}
+
+bool deliver_slot(EngineContext& ctx, Connection& c, const ReceiveSlot& slot, OpStatus status) {
+  Completion done;
+  done.user_data = slot.posted.user_data;
+  done.bytes = status == OpStatus::kOk ? slot.message_bytes : 0;
+  done.conn = c.id;
+  done.kind = OpKind::kReceive;
+  done.status = status;
+  done.is_shared = slot.posted.is_shared;
+  if (status == OpStatus::kOk && slot.is_write) {
+    done.has_immediate = true;
+    done.immediate = slot.immediate;
+  }
+  if (!push(ctx, c, done)) return false;
+  for (const Sge& piece : slot.posted.list())
+    ctx.memory.drop(piece.region);
+  ++c.counters.receives_completed;
+  return true;
+}
+
+// RECEIVEs of a connection that is over.
+void flush_receives(EngineContext& ctx, Connection& c) {
+  while (!c.receives->is_empty()) {
+    ReceiveSlot& slot = c.receives->front();
+    if (slot.state != ReceiveSlot::State::kVacant) {
+      const bool is_too_short = c.receive && c.receive->fault_code == wire::ReturnCode::kTooLong &&
+                                slot.has_end && slot.message_bytes > slot.posted.capacity_bytes;
+      if (!deliver_slot(ctx, c, slot, is_too_short ? OpStatus::kLocalLength : OpStatus::kFlushed))
+        return;
+    }
+    c.receives->pop();
+  }
+}
+
+}  // namespace
+
+bool is_over(Phase phase) {
+  return phase == Phase::kClosed || phase == Phase::kFailed;
+}
+
+void deliver_requests(EngineContext& ctx, Connection& c) {
+  if (!c.send) {
+    announce_end(ctx, c);
+    return;
+  }
+  SendQueue& queue = c.send->queue;
+  while (!queue.requests.is_empty()) {
+    Request& request = queue.requests.front();
+    if (request.state != Request::State::kFinished) break;
+    if (request.last_transmission > ctx.released) break;  // the provider may still read the buffer
+    if (!request.is_unsignaled || request.status != OpStatus::kOk) {
+      if (!push(ctx, c, completion_of(c, request))) {
+        if (!is_over(c.phase)) report_overflow(ctx, c);
+        return;
+      }
+    }
+    ++c.counters.requests_completed;
+    let_go(ctx, request);
+    queue.requests.pop_front();
+    while (!queue.reads.is_empty() && queue.reads.front() < queue.requests.front_serial()) {
+      queue.reads.pop_front();
+      ++queue.read_serial_base;
+    }
+    queue.next_request = std::max(queue.next_request, queue.requests.front_serial());
+  }
+  announce_end(ctx, c);
+}
+
+void deliver_receives(EngineContext& ctx, Connection& c) {
+  if (!c.receives) return;
+  if (is_over(c.phase)) {
+    flush_receives(ctx, c);
+    announce_end(ctx, c);
+    return;
+  }
+  if (!c.receive) return;
+  const Psn edge = c.receive->log.cumulative();
+  while (!c.receives->is_empty()) {
+    const ReceiveSlot& slot = c.receives->front();
+    if (slot.state != ReceiveSlot::State::kArriving || !slot.has_end || slot.last_psn > edge)
+      return;
+    if (slot.received_bytes != slot.message_bytes) {
+      fail_connection(ctx, c, OpStatus::kFlushed,
+                      describe_peer(c) + " ended a message of which it had not sent every byte");
+      return;
+    }
+    if (!deliver_slot(ctx, c, slot, OpStatus::kOk)) {
+      report_overflow(ctx, c);
+      return;
+    }
+    c.receives->pop();
+  }
+}
+
+bool take_back(EngineContext& ctx, Connection& c, ReceiveSlot& slot) {
+  if (!deliver_slot(ctx, c, slot, OpStatus::kTimedOut)) {
+    report_overflow(ctx, c);
+    return false;
+  }
+  c.receives->vacate(slot);
+  return true;
+}
+
+void resume_blocked(EngineContext& ctx) {
+  for (auto& holder : ctx.connections) {
+    if (!holder || !holder->is_blocked_on_queue) continue;
+    if (ctx.completions.is_full()) return;
+    Connection& c = *holder;
+    c.is_blocked_on_queue = false;
+    --ctx.blocked_on_queue;
+    deliver_receives(ctx, c);
+    if (!c.is_blocked_on_queue) deliver_requests(ctx, c);
+  }
+}
+
+void on_released(EngineContext& ctx, std::uint64_t released) {
+  const bool was_behind = ctx.released != ctx.transmissions;
+  ctx.released = released;
+  if (!was_behind) return;
+  for (auto& holder : ctx.connections)
+    if (holder && holder->send && !holder->send->queue.requests.is_empty())
+      deliver_requests(ctx, *holder);
+}
+
+void fail_connection(EngineContext& ctx, Connection& c, OpStatus status, std::string sentence) {
+  if (is_over(c.phase)) return;
+  c.error = std::move(sentence);
+  ++ctx.counters.connections_failed;
+  if (c.send) {
+    bool is_first = true;
+    Ring<Request>& requests = c.send->queue.requests;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      Request& request = requests[i];
+      if (request.state == Request::State::kFinished) continue;
+      request.status = is_first || status == OpStatus::kPeerGone ? status : OpStatus::kFlushed;
+      request.state = Request::State::kFinished;
+      is_first = false;
+    }
+  }
+  end_connection(ctx, c, Phase::kFailed);
+}
+
+void end_connection(EngineContext& ctx, Connection& c, Phase phase) {
+  if (is_over(c.phase)) return;
+  if (c.phase == Phase::kRequested || c.phase == Phase::kAccepting) --ctx.half_open;
+  if (carries_data(c.phase)) --ctx.open_connections;
+  c.phase = phase;
+  if (c.send) {
+    Ring<Request>& requests = c.send->queue.requests;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (requests[i].state == Request::State::kFinished) continue;
+      requests[i].status = OpStatus::kFlushed;
+      requests[i].state = Request::State::kFinished;
+    }
+  }
+  ctx.timers.arm(c.index, kNever);
+  deliver_receives(ctx, c);
+  deliver_requests(ctx, c);
+}
+
+}  // namespace spindrift

@@ -1,0 +1,234 @@
+#include "transport/connection_timers.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "transport/completions.h"
+#include "transport/describe.h"
+#include "transport/handshake.h"
+#include "transport/loss_detector.h"
+#include "transport/sender.h"
+
+namespace spindrift {
+namespace {
+
+constexpr std::uint32_t kMaxBackoffShift = 10;
+
+Duration backed_off_rto(const Connection& c) {
+  const std::uint32_t shift = std::min(c.send->timeouts_in_row, kMaxBackoffShift);
+  return std::min(current_rto(c) * (1 << shift), std::max(c.options.rto_max, c.options.rto_min));
+}
+
+Time rto_deadline(const Connection& c) {
+  if (c.send->log.in_flight_packets() == 0) return kNever;
+  return c.send->last_progress + backed_off_rto(c);
+}
+
+Duration silence_limit(const Connection& c) {
+  return c.peer.progresses_alone ? c.options.silence_limit : c.options.silence_limit_passive;
+}
+
+// The peer owes us something: an acknowledgement, a response, credits, an answer to a keepalive.
+Time silent_since(const Connection& c) {
+  if (c.waiting_since == kNever) return kNever;
+  return std::max(c.last_heard, c.waiting_since);
+}
+
+bool is_waiting_for_credits(const Connection& c) {
+  const SendQueue& queue = c.send->queue;
+  if (queue.next_request == queue.requests.end_serial()) return false;
+  const Request& request = queue.requests.at_serial(queue.next_request);
+  return request.state == Request::State::kQueued && request.wants_receive() &&
+         static_cast<std::int32_t>(c.send->peer_credits - queue.next_receive_sequence) <= 0;
+}
+
+void check_rto(EngineContext& ctx, Connection& c, Time now) {
+  if (rto_deadline(c) > now) return;
+  ++c.counters.timeouts;
+  // What was sent within the last RTO may still be answered; the timer goes on for it.
+  judge_by_timeout(ctx, c, current_rto(c), now);
+  ++c.send->timeouts_in_row;
+  c.send->last_progress = now;
+  ctx.make_ready(c);
+}
+
+void check_tail(EngineContext& ctx, Connection& c, Time now) {
+  SendState& send = *c.send;
+  if (send.tail_probe > now) return;
+  send.tail_probe = kNever;
+  if (send.log.in_flight_packets() == 0) return;
+  send.wants_probe = true;
+  ctx.make_ready(c);
+}
+
+// Nothing is in flight, nothing will be acknowledged: only a probe finds out about new credits if
+// the peer's update was lost.
+void check_credits(EngineContext& ctx, Connection& c, Time now) {
+  SendState& send = *c.send;
+  if (!is_waiting_for_credits(c)) {
+    send.credit_probe = kNever;
+    return;
+  }
+  if (send.credit_probe == kNever) {
+    send.credit_probe = now + std::max(current_rto(c), c.options.rto_min);
+    send.credit_backoff = current_rto(c);
+    return;
+  }
+  if (send.credit_probe > now) return;
+  send.credit_backoff = std::min(2 * send.credit_backoff, c.options.rto_max);
+  send.credit_probe = now + send.credit_backoff;
+  send.wants_probe = true;
+  ctx.make_ready(c);
+}
+
+void expire_requests(EngineContext& ctx, Connection& c, Time now) {
+  Ring<Request>& requests = c.send->queue.requests;
+  Time earliest = kNever;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Request& request = requests[i];
+    if (request.state == Request::State::kFinished) continue;
+    if (request.deadline > now) {
+      earliest = std::min(earliest, request.deadline);
+      continue;
+    }
+    if (request.state == Request::State::kQueued) {
+      request.state = Request::State::kFinished;
+      request.status = OpStatus::kTimedOut;
+      continue;
+    }
+    fail_connection(ctx, c, OpStatus::kTimedOut,
+                    absl::StrCat(std::string(to_string(request.kind)), " of ", request.length,
+                                 " bytes to ", describe_peer(c),
+                                 " passed its deadline after part "
+                                 "of it was sent, so its buffer could still be read or written: "
+                                 "the connection has failed. ",
+                                 describe_silence(c, now)));
+    return;
+  }
+  c.earliest_deadline = std::min(c.earliest_deadline, earliest);
+  deliver_requests(ctx, c);
+}
+
+// A RECEIVE that nobody has met yet is taken back; one half filled cannot be.
+void expire_receives(EngineContext& ctx, Connection& c, Time now) {
+  for (std::size_t i = 0; i < c.receives->size(); ++i) {
+    ReceiveSlot& slot = c.receives->at(i);
+    if (slot.state == ReceiveSlot::State::kVacant) continue;
+    if (slot.posted.deadline > now) {
+      c.earliest_deadline = std::min(c.earliest_deadline, slot.posted.deadline);
+      continue;
+    }
+    if (slot.state == ReceiveSlot::State::kArriving) {
+      fail_connection(ctx, c, OpStatus::kFlushed,
+                      absl::StrCat("a RECEIVE passed its deadline while its message was arriving "
+                                   "from ",
+                                   describe_peer(c), ": the connection has failed. ",
+                                   describe_silence(c, now)));
+      return;
+    }
+    if (!take_back(ctx, c, slot)) return;
+  }
+}
+
+void check_deadlines(EngineContext& ctx, Connection& c, Time now) {
+  if (c.earliest_deadline > now) return;
+  c.earliest_deadline = kNever;
+  if (c.receives) expire_receives(ctx, c, now);
+  if (c.send && !is_over(c.phase)) expire_requests(ctx, c, now);
+}
+
+void check_silence(EngineContext& ctx, Connection& c, Time now) {
+  const bool has_work = !c.send->queue.requests.is_empty() || !c.send->log.is_empty();
+  if (!has_work && c.waiting_since != kNever && !c.awaits_keepalive) c.waiting_since = kNever;
+  if (has_work && c.waiting_since == kNever) c.waiting_since = now;
+  const Time since = silent_since(c);
+  if (since == kNever || now - since < silence_limit(c)) return;
+  fail_connection(
+      ctx, c, OpStatus::kPeerGone,
+      absl::StrCat(describe_peer(c), " has been silent for ", format_duration(now - since),
+                   " (limit ", format_duration(silence_limit(c)), "); ", describe_silence(c, now),
+                   ". It died, was stopped, or the network between is cut"));
+}
+
+void check_keepalive(EngineContext& ctx, Connection& c, Time now) {
+  if (c.next_keepalive > now) return;
+  const Time quiet_until = c.last_heard + c.options.keepalive;
+  if (quiet_until > now) {
+    c.awaits_keepalive = false;
+    c.next_keepalive = quiet_until;
+    return;
+  }
+  c.next_keepalive = now + c.options.keepalive;
+  c.send->wants_probe = true;
+  // A peer that does not progress on its own may rightly be silent while nobody asks it anything.
+  if (c.peer.progresses_alone && !c.awaits_keepalive) {
+    c.awaits_keepalive = true;
+    if (c.waiting_since == kNever) c.waiting_since = now;
+  }
+  ctx.make_ready(c);
+}
+
+void check_paths(EngineContext& ctx, Connection& c, Time now) {
+  if (c.send->path_probe || c.paths->next_probe() > now) return;
+  c.send->path_probe = c.paths->take_due_probe(now);
+  if (c.send->path_probe) ctx.make_ready(c);
+}
+
+void run_open_timers(EngineContext& ctx, Connection& c, Time now) {
+  check_rto(ctx, c, now);
+  check_tail(ctx, c, now);
+  if (c.send->loss.next_check <= now) judge_by_time(ctx, c, now);
+  if (c.flow->limits().timer <= now) c.flow->on_signal(now, TimerFired{});
+  check_credits(ctx, c, now);
+  check_paths(ctx, c, now);
+  check_keepalive(ctx, c, now);
+  check_silence(ctx, c, now);
+  if (is_over(c.phase)) return;
+  advance_close(ctx, c, now);
+  if (c.phase == Phase::kClosing && c.close_gives_up <= now) {
+    c.error = describe_peer(c) + " did not answer the farewell; closed without it";
+    end_connection(ctx, c, Phase::kClosed);
+    return;
+  }
+  if (c.send->stalled_retry <= now || !c.flow->is_paced_out(now)) ctx.make_ready(c);
+}
+
+}  // namespace
+
+void run_timers(EngineContext& ctx, Connection& c, Time now) {
+  if (is_over(c.phase)) return;
+  check_deadlines(ctx, c, now);
+  if (is_over(c.phase)) return;
+  if (carries_data(c.phase))
+    run_open_timers(ctx, c, now);
+  else
+    handshake_timer(ctx, c, now);
+  if (!is_over(c.phase)) ctx.timers.arm(c.index, next_timer(c));
+}
+
+Time next_timer(const Connection& c) {
+  if (is_over(c.phase)) return kNever;
+  Time next = c.earliest_deadline;
+  if (!carries_data(c.phase)) return std::min(next, handshake_deadline(c));
+  const SendState& send = *c.send;
+  next = std::min({next, rto_deadline(c), send.tail_probe, send.loss.next_check, send.stalled_retry,
+                   c.flow->limits().timer, c.paths->next_probe(), c.next_keepalive,
+                   send.credit_probe});
+  if (c.phase == Phase::kClosing) next = std::min(next, c.close_gives_up);
+  if (c.waiting_since != kNever) next = std::min(next, silent_since(c) + silence_limit(c));
+  if (!c.send->lost.is_empty() || send.queue.next_request != send.queue.requests.end_serial())
+    if (!c.flow->limits().pacing_rate.is_unlimited())
+      next = std::min(next, c.flow->next_send_time());
+  return next;
+}
+
+void advance_close(EngineContext& ctx, Connection& c, Time now) {
+  if (c.phase != Phase::kDraining || !c.send->queue.requests.is_empty()) return;
+  c.phase = Phase::kClosing;
+  c.send->wants_close = true;
+  c.close_gives_up = now + c.options.close_timeout;
+  ctx.make_ready(c);
+  ctx.arm(c, c.close_gives_up);
+}
+
+}  // namespace spindrift

@@ -1,0 +1,14 @@
+#pragma once
+// Words for people: peers, paths, what was last heard. Only for errors and reports.
+#include <string>
+
+#include "transport/engine_context.h"
+
+namespace spindrift {
+
+std::string format_duration(Duration duration);  // "1.5 ms"
+std::string describe_peer(const Connection& c);  // "peer 10.0.0.1:4793"
+// "last heard 5.0 s ago; 12 packets in flight; 14 of 16 paths usable (ev 3, 7 bad)"
+std::string describe_silence(const Connection& c, Time now);
+
+}  // namespace spindrift

@@ -1,0 +1,256 @@
+// The loop: the only place where packets meet time and the provider.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/random.h"
+#include "transport/completions.h"
+#include "transport/endpoint_impl.h"
+#include "transport/host_identity.h"
+#include "transport/poster.h"
+
+namespace spindrift {
+namespace {
+
+constexpr std::size_t kBatch = 64;
+
+struct Bound {
+  std::string_view name;
+  std::uint64_t value;
+  std::uint64_t lowest;
+  std::uint64_t highest;
+};
+
+}  // namespace
+
+Status check_config(const EndpointConfig& c) {
+  const Bound bounds[] = {
+      {"max_connections", c.max_connections, 1, 65535},
+      {"max_regions", c.max_regions, 1, 1048576},
+      {"completion_queue", c.completion_queue, 2, 4194304},
+      {"send_queue", c.send_queue, 1, 32768},
+      {"receive_queue", c.receive_queue, 0, 32768},
+      {"window_packets", c.window_packets, 128, 32640},
+      {"inline_buffers", c.inline_buffers, 0, 1048576},
+      {"max_reads", c.max_reads, 1, 1024},
+      {"turn_packets", c.turn_packets, 1, 65536},
+      {"half_open_before_cookie", c.half_open_before_cookie, 0, 65535},
+  };
+  for (const Bound& bound : bounds)
+    if (bound.value < bound.lowest || bound.value > bound.highest)
+      return Error(ErrorCode::kInvalidArgument,
+                   absl::StrCat("EndpointConfig::", std::string(bound.name), " is ", bound.value,
+                                "; it must be ", bound.lowest, "..", bound.highest));
+  if (c.window_packets % 128 != 0)
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrCat("EndpointConfig::window_packets is ", c.window_packets,
+                              "; it must be a multiple of 128"));
+  if (c.guardian_takeover < std::chrono::microseconds(10) ||
+      c.guardian_takeover > std::chrono::seconds(10))
+    return Error(ErrorCode::kInvalidArgument,
+                 "EndpointConfig::guardian_takeover must be 10 us .. 10 s");
+  return ok_status();
+}
+
+Result<std::unique_ptr<Endpoint>> Endpoint::create(std::unique_ptr<PacketIo> io,
+                                                   const EndpointConfig& config,
+                                                   const Registry& registry) {
+  const Status status = check_config(config);
+  if (!status.ok()) return status.error();
+  EngineIdentity identity;
+  identity.host_id = host_identity();
+  identity.progresses_alone = config.has_guardian;
+  identity.seed = config.seed == 0 ? random_u64() : config.seed;
+  fill_random(std::as_writable_bytes(std::span(identity.cookie_key)));
+  auto endpoint = std::make_unique<EndpointImpl>(std::move(io), config, registry, identity);
+  const Status started = endpoint->start();
+  if (!started.ok()) return started.error();
+  return std::unique_ptr<Endpoint>(std::move(endpoint));
+}
+
+EndpointImpl::EndpointImpl(std::unique_ptr<PacketIo> io, const EndpointConfig& config,
+                           const Registry& registry, const EngineIdentity& identity)
+    : io_(std::move(io)),
+      lock_(config.has_guardian),
+      engine_(config, registry, *this, identity),
+      ctx_(engine_.context()),
+      rx_(kBatch),
+      tx_(kBatch) {}
+
+EndpointImpl::~EndpointImpl() {
+  if (guardian_.joinable()) {
+    guardian_stops_ = true;
+    guardian_waiter_.wake();
+    guardian_.join();
+  }
+  bool has_open = false;
+  for (auto& holder : ctx_.connections) {
+    if (!holder) continue;
+    has_open = has_open || !is_over(holder->phase);
+    engine_.abort(*holder);
+  }
+  if (has_open) transmit_some(io_->now());
+}
+
+Status EndpointImpl::start() {
+  std::vector<int> fds;
+  io_->append_wait_fds(fds);
+  const Status watched = waiter_.watch(fds);
+  if (!watched.ok()) return watched;
+  has_descriptors_ = !fds.empty();
+  if (!ctx_.config.has_guardian) return ok_status();
+  const Status guarded = guardian_waiter_.watch(fds);
+  if (!guarded.ok()) return guarded;
+  guardian_ = std::thread([this] { run_guardian(); });
+  return ok_status();
+}
+
+void EndpointImpl::receive_some(Time now) {
+  std::size_t total = 0;
+  while (total < ctx_.config.turn_packets) {
+    const std::size_t count = io_->receive(rx_);
+    if (count == 0) break;
+    const std::span<const RxPacket> packets(rx_.data(), count);
+    engine_.on_packets(packets, now);
+    io_->release(packets);
+    total += count;
+  }
+  IoError errors[8];
+  const std::size_t count = io_->poll_errors(errors);
+  for (std::size_t i = 0; i < count; ++i)
+    engine_.on_io_error(errors[i], now);
+}
+
+void EndpointImpl::transmit_some(Time now) {
+  std::size_t total = 0;
+  while (engine_.has_something_to_send() && total < ctx_.config.turn_packets) {
+    const std::size_t reserved = io_->reserve(tx_);
+    if (reserved == 0) break;
+    const std::size_t count = engine_.poll_transmit(std::span<TxPacket>(tx_).first(reserved), now);
+    if (count == 0) continue;  // what was ready had nothing to send after all
+    io_->send(std::span<const TxPacket>(tx_).first(count));
+    total += count;
+  }
+}
+
+void EndpointImpl::turn() {
+  const Time now = io_->now();
+  receive_some(now);
+  engine_.on_timers(now);
+  transmit_some(now);
+  on_released(ctx_, io_->released());
+}
+
+void EndpointImpl::progress() {
+  const std::lock_guard guard(lock_);
+  if (ctx_.config.has_guardian)
+    last_call_ns_.store(io_->now().time_since_epoch().count(), std::memory_order_relaxed);
+  turn();
+}
+
+std::size_t EndpointImpl::poll(std::span<Completion> out) {
+  const std::lock_guard guard(lock_);
+  if (ctx_.completions.is_empty()) {
+    if (ctx_.config.has_guardian)
+      last_call_ns_.store(io_->now().time_since_epoch().count(), std::memory_order_relaxed);
+    turn();
+  }
+  std::size_t count = 0;
+  while (count < out.size() && !ctx_.completions.is_empty()) {
+    out[count++] = ctx_.completions.front();
+    ctx_.completions.pop_front();
+  }
+  if (count != 0 && ctx_.blocked_on_queue != 0) resume_blocked(ctx_);
+  return count;
+}
+
+PostResult EndpointImpl::post(std::span<const WorkRequest> work) {
+  const std::lock_guard guard(lock_);
+  return post_work(ctx_, work, io_->now());
+}
+
+PostResult EndpointImpl::post_shared(SharedQueueId queue, std::span<const WorkRequest> receives) {
+  const std::lock_guard guard(lock_);
+  if (queue.value == 0 || queue.value > ctx_.shared_queues.size()) {
+    ctx_.last_error = "post_shared: no such shared receive queue";
+    return {.accepted = 0, .status = PostStatus::kInvalid};
+  }
+  return post_shared_receives(ctx_, *ctx_.shared_queues[queue.value - 1], receives);
+}
+
+std::size_t EndpointImpl::poll_events(std::span<ConnEvent> out) {
+  const std::lock_guard guard(lock_);
+  std::size_t count = 0;
+  while (count < out.size() && !ctx_.events.is_empty()) {
+    out[count++] = ctx_.events.front();
+    ctx_.events.pop_front();
+  }
+  return count;
+}
+
+bool EndpointImpl::has_news() const {
+  return !ctx_.completions.is_empty() || !ctx_.events.is_empty();
+}
+
+int EndpointImpl::wait_fd() {
+  return has_descriptors_ ? waiter_.fd() : -1;
+}
+
+bool EndpointImpl::arm() {
+  const std::lock_guard guard(lock_);
+  waiter_.drain();
+  const Time now = io_->now();
+  const Time deadline = engine_.next_deadline();
+  if (has_news() || engine_.has_something_to_send() || io_->has_unsent() || deadline <= now)
+    return false;
+  waiter_.set_deadline(deadline, now);
+  is_armed_ = true;
+  return true;
+}
+
+void EndpointImpl::wait(Duration timeout) {
+  if (!has_descriptors_ || !arm()) return;
+  waiter_.sleep(timeout);
+  is_armed_ = false;
+}
+
+Time EndpointImpl::next_deadline() const {
+  const std::lock_guard guard(lock_);
+  return engine_.has_something_to_send() || io_->has_unsent() ? io_->now()
+                                                              : engine_.next_deadline();
+}
+
+bool EndpointImpl::caller_was_here(Time now) const {
+  const Time last{Duration(last_call_ns_.load(std::memory_order_relaxed))};
+  return now - last < ctx_.config.guardian_takeover;
+}
+
+// While the caller polls, this thread only looks at a clock once per takeover time; when the caller
+// has gone to compute, it sleeps on the provider and the next deadline and makes the turns.
+void EndpointImpl::run_guardian() {
+  while (!guardian_stops_) {
+    guardian_waiter_.drain();
+    if (caller_was_here(io_->now())) {
+      std::this_thread::sleep_for(ctx_.config.guardian_takeover);
+      continue;
+    }
+    if (!lock_.try_lock()) {
+      std::this_thread::yield();
+      continue;
+    }
+    turn();
+    ++ctx_.counters.guardian_turns;
+    const bool news = has_news();
+    const Time now = io_->now();
+    const bool is_busy = engine_.has_something_to_send() || io_->has_unsent();
+    guardian_waiter_.set_deadline(is_busy ? now : engine_.next_deadline(), now);
+    lock_.unlock();
+    if (news) waiter_.wake();
+    guardian_waiter_.sleep(Duration(-1));
+    // A sleeping caller wakes on the same packets: it gets its chance first.
+    if (is_armed_ && !guardian_stops_) std::this_thread::sleep_for(ctx_.config.guardian_takeover);
+  }
+}
+
+}  // namespace spindrift

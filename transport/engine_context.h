@@ -1,0 +1,126 @@
+#pragma once
+// What all connections of an engine share. Handed by reference to the engine's parts.
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "spindrift/endpoint.h"
+
+#include "transport/base/ring.h"
+#include "transport/base/rng.h"
+#include "transport/connection.h"
+#include "transport/memory_table.h"
+#include "transport/timer_heap.h"
+
+namespace spindrift {
+
+// What the engine asks of the provider at set-up, answered by the endpoint: the engine itself never
+// calls a provider.
+class RailDirectory {
+ public:
+  virtual ~RailDirectory() = default;
+  virtual std::span<const NetAddress> rails() const = 0;
+  virtual const PacketIoCaps& caps() const = 0;
+  virtual std::uint32_t max_packet_bytes(std::uint16_t rail, const NetAddress& remote) const = 0;
+  virtual Status open_entropies(std::uint16_t rail, std::uint16_t count) = 0;
+};
+
+struct Listener {
+  ListenerId id{};
+  ListenOptions options{};
+  std::vector<std::uint16_t> rails;
+  std::uint32_t waiting = 0;  // requests not yet accepted or rejected
+  bool is_open = false;
+  bool is_wildcard = false;  // stands for every address of the host
+};
+
+// A packet for somebody we keep no connection with.
+struct StrangerReply {
+  NetAddress to{};
+  std::uint16_t rail = 0;
+  std::uint8_t bytes = 0;
+  std::array<std::byte, 64> packet{};
+  std::unique_ptr<std::array<std::byte, wire::kMaxHelloBytes>> hello;  // refusals
+  std::uint16_t hello_bytes = 0;
+};
+
+struct EngineIdentity {
+  std::uint64_t host_id = 0;
+  std::uint64_t seed = 0;
+  std::array<std::uint8_t, 16> cookie_key{};
+  bool progresses_alone = false;
+};
+
+struct EngineContext {
+  EngineContext(const EndpointConfig& endpoint_config, const Registry& names,
+                RailDirectory& directory, const EngineIdentity& who)
+      : config(endpoint_config),
+        registry(names),
+        rails(directory),
+        identity(who),
+        rng(who.seed),
+        memory(endpoint_config.max_regions),
+        completions(endpoint_config.completion_queue),
+        events(std::size_t{4} * endpoint_config.max_connections),
+        timers(endpoint_config.max_connections),
+        ready(endpoint_config.max_connections),
+        strangers(64),
+        connections(endpoint_config.max_connections),
+        generations(endpoint_config.max_connections, 0) {}
+
+  const EndpointConfig config;
+  const Registry& registry;
+  RailDirectory& rails;
+  EngineIdentity identity;
+  Rng rng;
+  MemoryTable memory;
+  Ring<Completion> completions;
+  Ring<ConnEvent> events;
+  TimerHeap timers;
+  Ring<std::uint16_t> ready;  // connections with something to send; each at most once
+  Ring<StrangerReply> strangers;
+  std::vector<std::unique_ptr<Connection>> connections;
+  std::vector<std::uint16_t> generations;
+  std::unordered_map<std::uint64_t, std::uint16_t> by_nonce;  // targets' connections, by HELLO
+  std::vector<std::uint16_t>
+      free_slots;  // used in turn, so that a slot rests before it is used again
+  std::vector<Listener> listeners;
+  std::vector<std::unique_ptr<SharedReceiveQueue>> shared_queues;
+  std::vector<std::byte> inline_bytes;
+  std::vector<std::uint32_t> free_inline;
+  std::uint64_t transmissions = 0;  // packets handed to the provider
+  std::uint64_t released = 0;       // of these, payload no longer referenced
+  std::uint32_t half_open = 0;      // kRequested and kAccepting
+  std::uint32_t open_connections = 0;
+  std::uint32_t blocked_on_queue = 0;
+  EndpointCounters counters;
+  ConnectionCounters closed_totals;  // of connections already released
+  std::string last_error;
+
+  Connection* find(ConnId id) {
+    const std::uint32_t index = id.value & 0xffff;
+    if (id.value == 0 || index >= connections.size() || !connections[index]) return nullptr;
+    return connections[index]->id == id ? connections[index].get() : nullptr;
+  }
+  Connection* find_pdcid(std::uint16_t pdcid) {
+    if (pdcid == 0 || pdcid > connections.size()) return nullptr;
+    return connections[pdcid - 1U].get();
+  }
+  void make_ready(Connection& c) {
+    if (c.is_ready) return;
+    c.is_ready = true;
+    ready.push_back(c.index);
+  }
+  // The timer may only be moved earlier here; it re-reads the true deadline when it fires.
+  void arm(Connection& c, Time when) {
+    if (when < timers.armed(c.index)) timers.arm(c.index, when);
+  }
+  void push_event(ConnEvent::Kind kind, Connection& c) {
+    if (events.is_full()) return;  // sized for every event a connection can have
+    events.push_back(ConnEvent{.kind = kind, .conn = c.id, .listener = c.listener});
+  }
+};
+
+}  // namespace spindrift

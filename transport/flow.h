@@ -1,0 +1,84 @@
+#pragma once
+// A congestion-controlled flow: the algorithm, its limits, what is in flight, when the next packet
+// may leave, and the delivery rate. Measured once here, outside the algorithms.
+#include <algorithm>
+#include <memory>
+
+#include "spindrift/congestion_control.h"
+
+namespace spindrift {
+
+class Flow {
+ public:
+  // `burst` is how much the pacer may catch up after the caller was held up: at least 20 us, since
+  // a host's timer tick alone stops a thread that long.
+  Flow(std::unique_ptr<CongestionControl> algorithm, std::uint64_t burst_bytes,
+       std::uint64_t receiver_bytes)
+      : algorithm_(std::move(algorithm)),
+        limits_(algorithm_->initial()),
+        burst_bytes_(burst_bytes),
+        receiver_bytes_(receiver_bytes) {}
+
+  std::uint64_t window_bytes() const { return std::min(limits_.window_bytes, receiver_bytes_); }
+  // One packet may always be in flight, whatever the window says: otherwise nothing ever moves.
+  bool has_room(std::uint32_t bytes) const {
+    return in_flight_ == 0 ||
+           (in_flight_ + bytes <= window_bytes() && sent_ + bytes <= limits_.credit_bytes);
+  }
+  bool is_paced_out(Time now) const {
+    return !limits_.pacing_rate.is_unlimited() && next_send_ps_ > to_ps(now);
+  }
+  Time next_send_time() const {
+    return Time(Duration(static_cast<std::int64_t>((next_send_ps_ + 999) / 1000)));
+  }
+
+  void on_sent(std::uint32_t bytes, Time now) {
+    in_flight_ += bytes;
+    sent_ += bytes;
+    if (limits_.pacing_rate.is_unlimited()) return;
+    const std::uint64_t catch_up =
+        std::max(kMinCatchUpPs, limits_.pacing_rate.picoseconds_for(burst_bytes_));
+    const std::uint64_t now_ps = to_ps(now);
+    const std::uint64_t floor_ps = now_ps > catch_up ? now_ps - catch_up : 0;
+    next_send_ps_ = std::max(next_send_ps_, floor_ps) + limits_.pacing_rate.picoseconds_for(bytes);
+  }
+  void on_ack(AckEvent& event) {
+    in_flight_ -= std::min(in_flight_, event.acked_bytes);
+    delivered_ += event.acked_bytes;
+    if (event.acked_bytes != 0) delivered_time_ = event.now;
+    event.in_flight_bytes = in_flight_;
+    limits_ = algorithm_->on_ack(event);
+  }
+  void on_loss(LossEvent& event) {
+    in_flight_ -= std::min(in_flight_, event.lost_bytes);
+    event.in_flight_bytes = in_flight_;
+    limits_ = algorithm_->on_loss(event);
+  }
+  // Bytes that neither arrived nor were lost to congestion (receiver not ready).
+  void on_withdrawn(std::uint64_t bytes) { in_flight_ -= std::min(in_flight_, bytes); }
+  void on_signal(Time now, const Signal& signal) { limits_ = algorithm_->on_signal(now, signal); }
+
+  const SendLimits& limits() const { return limits_; }
+  std::uint64_t in_flight() const { return in_flight_; }
+  std::uint64_t delivered() const { return delivered_; }
+  Time delivered_time() const { return delivered_time_; }
+  const CongestionControl& algorithm() const { return *algorithm_; }
+
+ private:
+  static constexpr std::uint64_t kMinCatchUpPs = 20'000'000;
+  static std::uint64_t to_ps(Time t) {
+    return static_cast<std::uint64_t>(t.time_since_epoch().count()) * 1000;
+  }
+
+  std::unique_ptr<CongestionControl> algorithm_;
+  SendLimits limits_;
+  std::uint64_t burst_bytes_;
+  std::uint64_t receiver_bytes_;
+  std::uint64_t in_flight_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t delivered_ = 0;
+  Time delivered_time_{};
+  std::uint64_t next_send_ps_ = 0;
+};
+
+}  // namespace spindrift

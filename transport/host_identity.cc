@@ -1,0 +1,33 @@
+#include "transport/host_identity.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <span>
+#include <string>
+
+#include "transport/base/siphash.h"
+
+namespace spindrift {
+namespace {
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+std::uint64_t host_identity() {
+  std::string text;
+  // Read once while the endpoint is created; nobody changes the environment meanwhile.
+  if (const char* forced = std::getenv("SPINDRIFT_HOST_ID"))  // NOLINT(concurrency-mt-unsafe)
+    text = forced;
+  else
+    text = first_line("/proc/sys/kernel/random/boot_id") + first_line("/etc/machine-id");
+  // A fixed key: this is a name, not a secret.
+  return siphash24(std::as_bytes(std::span(text)), SipKey{.k0 = 0, .k1 = 0});
+}
+
+}  // namespace spindrift

@@ -1,0 +1,161 @@
+#include "transport/loss_detector.h"
+
+#include <algorithm>
+
+namespace spindrift {
+namespace {
+
+// Holes that an acknowledgement says nothing about are passed over, at most this many a path and
+// turn.
+constexpr int kMaxUncovered = 64;
+constexpr std::uint16_t kMaxReorderThreshold = 64;
+constexpr std::uint32_t kMaxWindowShift = 4;
+
+// Before any RTT is known, nothing that a real network does should look like a loss.
+constexpr Duration kFirstRto = std::chrono::milliseconds(20);
+
+void count_retransmit(Connection& c, LossCause cause) {
+  switch (cause) {
+    case LossCause::kReordered:
+      ++c.counters.retransmits_reordered;
+      return;
+    case LossCause::kTrimmed:
+    case LossCause::kTrimmedLastHop:
+      ++c.counters.retransmits_trimmed;
+      return;
+    case LossCause::kTimeout:
+      ++c.counters.retransmits_timeout;
+      return;
+  }
+}
+
+// How much later than the newest arrival a packet may still come: the spread of the paths' RTTs
+// plus a quarter RTT, doubled for each time this proved too little.
+Duration reorder_window(const Connection& c) {
+  const Duration slow = c.paths->slowest_rtt();
+  const Duration spread = std::min(slow - c.paths->fastest_rtt(), 2 * c.rtt.smoothed());
+  const Duration base = std::max(spread, Duration{}) + c.rtt.smoothed() / 4;
+  return base * (1U << c.send->loss.window_shift);
+}
+
+}  // namespace
+
+Duration current_rto(const Connection& c) {
+  return c.rtt.timeout(c.options.rto_min, c.options.rto_max, kFirstRto);
+}
+
+void LossReport::lose(SentUnit& unit, PathOutcome outcome) {
+  SendState& send = *c_.send;
+  send.log.take_out(unit, SentUnit::State::kLost);
+  if (send.lost.is_full()) {
+    // Entries that were acknowledged meanwhile make room; there are never more lost units than
+    // slots.
+    for (std::size_t i = send.lost.size(); i != 0; --i) {
+      const Psn psn = send.lost.front();
+      send.lost.pop_front();
+      const SentUnit* old = send.log.find(psn);
+      if (old != nullptr && old->state == SentUnit::State::kLost && psn != unit.psn)
+        send.lost.push_back(psn);
+    }
+  }
+  send.lost.push_back(unit.psn);
+  count_retransmit(c_, event_.cause);
+  event_.lost_bytes += unit.nominal_bytes;
+  ++event_.lost_packets;
+  event_.newest_sent_time = std::max(event_.newest_sent_time, unit.sent_time);
+  const PathFeedback feedback{.path = unit.path, .outcome = outcome, .packets = 1};
+  const PathState before = c_.paths->state(unit.path);
+  c_.paths->on_feedback({&feedback, 1}, now_, current_rto(c_));
+  if (before != PathState::kBad && c_.paths->state(unit.path) == PathState::kBad)
+    ++c_.counters.paths_went_bad;
+}
+
+LossReport::~LossReport() {
+  if (event_.lost_packets == 0) return;
+  c_.flow->on_loss(event_);
+  ctx_.make_ready(c_);
+}
+
+void judge_by_path(LossReport& report, Connection& c, PathId path, const AckView& view) {
+  SentLog& log = c.send->log;
+  const std::uint64_t newest = c.send->loss.newest_acked_seq[path.value];
+  const std::uint64_t threshold = c.send->loss.reorder_threshold[path.value];
+  int uncovered = 0;
+  for (SentUnit* unit = log.path_head(path); unit != nullptr;) {
+    if (unit->path_seq.value + threshold > newest || uncovered == kMaxUncovered) return;
+    SentUnit* following = log.path_next(*unit);
+    if (view.says_missing(unit->psn))
+      report.lose(*unit, PathOutcome::kLost);
+    else
+      ++uncovered;
+    unit = following;
+  }
+}
+
+void judge_by_time(EngineContext& ctx, Connection& c, Time now) {
+  LossState& loss = c.send->loss;
+  loss.next_check = kNever;
+  if (!c.rtt.has_sample() || c.send->log.in_flight_packets() == 0) return;
+  const Duration patience = std::max(c.paths->slowest_rtt(), c.rtt.smoothed()) + reorder_window(c);
+  LossReport report(ctx, c, LossCause::kReordered, now);
+  for (std::uint32_t i = 0; i < c.send->log.path_count(); ++i) {
+    const PathId path{static_cast<std::uint16_t>(i)};
+    while (SentUnit* unit = c.send->log.path_head(path)) {
+      if (unit->sent_time >= loss.newest_acked_sent) break;  // nothing sent later arrived
+      const Time due = unit->sent_time + patience;
+      if (due > now) {
+        loss.next_check = std::min(loss.next_check, due);
+        break;
+      }
+      report.lose(*unit, PathOutcome::kLost);
+    }
+  }
+}
+
+void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time probe_sent,
+                    Time now) {
+  const Time old_enough =
+      probe_sent - std::max(c.paths->slowest_rtt(), c.rtt.smoothed()) - reorder_window(c);
+  LossReport report(ctx, c, LossCause::kReordered, now);
+  for (std::uint64_t i = 0; i < 64; ++i) {
+    SentUnit* unit = c.send->log.find(Psn{view.sack_base.value + i});
+    if (unit == nullptr) continue;
+    if (unit->state == SentUnit::State::kInFlight && unit->sent_time <= old_enough &&
+        view.says_missing(unit->psn))
+      report.lose(*unit, PathOutcome::kLost);
+  }
+}
+
+void judge_by_timeout(EngineContext& ctx, Connection& c, Duration rto, Time now) {
+  LossReport report(ctx, c, LossCause::kTimeout, now);
+  for (std::uint32_t i = 0; i < c.send->log.path_count(); ++i) {
+    const PathId path{static_cast<std::uint16_t>(i)};
+    std::uint32_t packets = 0;
+    while (SentUnit* unit = c.send->log.path_head(path)) {
+      if (unit->sent_time + rto > now) break;
+      // The path is judged once, by all of its packets together, below.
+      report.lose(*unit, PathOutcome::kLost);
+      ++packets;
+    }
+    if (packets == 0) continue;
+    const PathFeedback feedback{
+        .path = path, .outcome = PathOutcome::kTimedOut, .packets = packets};
+    const PathState before = c.paths->state(path);
+    c.paths->on_feedback({&feedback, 1}, now, rto);
+    if (before != PathState::kBad && c.paths->state(path) == PathState::kBad)
+      ++c.counters.paths_went_bad;
+  }
+}
+
+void on_spurious(Connection& c, const SentUnit& unit, Time now) {
+  ++c.counters.spurious_retransmits;
+  LossState& loss = c.send->loss;
+  std::uint16_t& threshold = loss.reorder_threshold[unit.path.value];
+  threshold =
+      std::min<std::uint16_t>(kMaxReorderThreshold, static_cast<std::uint16_t>(threshold + 1));
+  if (now - loss.last_spurious > c.rtt.smoothed())
+    loss.window_shift = std::min(loss.window_shift + 1, kMaxWindowShift);
+  loss.last_spurious = now;
+}
+
+}  // namespace spindrift

@@ -1,0 +1,61 @@
+#pragma once
+// Which packets are lost. Reordering is judged within a path, so spraying never looks like loss:
+//  * by path: one acknowledgement says that a packet is missing and that a later one of the same
+//  path
+//    arrived (threshold 1, raised where that proves wrong);
+//  * by time: a packet sent later (on any path) arrived and the slowest live path had its time
+//  (RACK);
+//  * by probe: the answer to a probe sent well after the packet says that it is missing.
+// Trimmed packets and timeouts are told from outside.
+#include "transport/engine_context.h"
+
+namespace spindrift {
+
+// What one acknowledgement says about arrival.
+struct AckView {
+  Psn cumulative{};
+  Psn sack_base{};
+  std::uint64_t sack_bitmap = 0;
+  bool says_missing(Psn psn) const {
+    if (psn.value == cumulative.value + 1) return true;
+    const std::uint64_t at = psn.value - sack_base.value;
+    return at < 64 && ((sack_bitmap >> at) & 1) == 0;
+  }
+};
+
+// Collects what one event declared lost, for one report to the flow and the paths.
+class LossReport {
+ public:
+  LossReport(EngineContext& ctx, Connection& c, LossCause cause, Time now)
+      : ctx_(ctx), c_(c), now_(now) {
+    event_.now = now;
+    event_.cause = cause;
+  }
+  LossReport(const LossReport&) = delete;
+  LossReport& operator=(const LossReport&) = delete;
+  // Tells the flow.
+  ~LossReport();
+  // `unit` is in flight. It will be sent again.
+  void lose(SentUnit& unit, PathOutcome outcome);
+
+ private:
+  EngineContext& ctx_;
+  Connection& c_;
+  Time now_;
+  LossEvent event_{};
+};
+
+// Judges the path after `view` moved newest_acked_seq on it.
+void judge_by_path(LossReport& report, Connection& c, PathId path, const AckView& view);
+// Judges all paths by time and sets LossState::next_check.
+void judge_by_time(EngineContext& ctx, Connection& c, Time now);
+// The answer to a probe sent at `probe_sent`: what was sent an RTT before and is missing is lost.
+void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time probe_sent,
+                    Time now);
+void judge_by_timeout(EngineContext& ctx, Connection& c, Duration rto, Time now);
+// A retransmission proved needless: be more patient on this path, or in time.
+void on_spurious(Connection& c, const SentUnit& unit, Time now);
+
+Duration current_rto(const Connection& c);
+
+}  // namespace spindrift

@@ -1,0 +1,120 @@
+#include "transport/memory_table.h"
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+
+namespace spindrift {
+namespace {
+
+// Index in the low bits of both keys; a remote key has 44 random bits above it, a local key an
+// epoch.
+constexpr std::uint32_t kIndexBits = 20;
+constexpr std::uint32_t kIndexMask = (1U << kIndexBits) - 1;
+
+}  // namespace
+
+MemoryTable::MemoryTable(std::uint32_t max_regions) : max_regions_(max_regions) {}
+
+Result<MemoryRegion> MemoryTable::add(std::span<std::byte> bytes, Access access,
+                                      const RegisterOptions& options, std::uint64_t random) {
+  if (options.type != MemoryType::kHost)
+    return Error(ErrorCode::kUnsupported,
+                 "device memory (dma-buf) cannot be registered with a packet provider: it copies "
+                 "payload with the CPU. Register host memory and copy");
+  if (bytes.data() == nullptr && !bytes.empty())
+    return Error(ErrorCode::kInvalidArgument, "the region to register has no address");
+  std::uint32_t index = 0;
+  if (!free_.empty()) {
+    index = free_.back();
+    free_.pop_back();
+  } else if (regions_.size() < max_regions_) {
+    index = static_cast<std::uint32_t>(regions_.size());
+    regions_.emplace_back();
+  } else {
+    return Error(ErrorCode::kNoMemory,
+                 absl::StrCat("all ", max_regions_,
+                              " memory regions are in use; deregister some or raise "
+                              "EndpointConfig::max_regions"));
+  }
+  Region& region = regions_[index];
+  region.data = bytes.data();
+  region.bytes = bytes.size();
+  region.access = access;
+  region.is_line_ordered = options.is_line_ordered;
+  region.holds = 0;
+  ++region.epoch;
+  region.key = (random << kIndexBits) | index;
+  if ((region.key >> kIndexBits) == 0) region.key |= 1ULL << kIndexBits;  // never zero: free
+  ++count_;
+  MemoryRegion out;
+  out.bytes = bytes;
+  out.local.value = (region.epoch << kIndexBits) | index;
+  out.remote = RemoteRegion{.key = region.key, .bytes = bytes.size(), .base = 0, .rights = access};
+  return out;
+}
+
+Status MemoryTable::remove(const MemoryRegion& region) {
+  const Region* found = find_local(region.local);
+  if (found == nullptr)
+    return Error(ErrorCode::kNotFound, "this region is not registered, or no longer");
+  if (found->holds != 0)
+    return Error(ErrorCode::kUnavailable,
+                 absl::StrCat("the region is named by ", found->holds,
+                              " pieces of work that have not completed; poll their completions or "
+                              "abort the connection first"));
+  const std::uint32_t index = region.local.value & kIndexMask;
+  regions_[index].key = 0;
+  regions_[index].data = nullptr;
+  free_.push_back(index);
+  --count_;
+  return ok_status();
+}
+
+const MemoryTable::Region* MemoryTable::find_local(LocalKey key) const {
+  const std::uint32_t index = key.value & kIndexMask;
+  if (index >= regions_.size()) return nullptr;
+  const Region& region = regions_[index];
+  if (region.key == 0 || ((region.epoch << kIndexBits) | index) != key.value) return nullptr;
+  return &region;
+}
+
+bool MemoryTable::covers(const Sge& sge, bool needs_write) const {
+  const Region* region = find_local(sge.region);
+  if (region == nullptr) return false;
+  if (needs_write && !has_access(region->access, Access::kLocalWrite)) return false;
+  const auto begin = reinterpret_cast<std::uintptr_t>(sge.data);
+  const auto base = reinterpret_cast<std::uintptr_t>(region->data);
+  return begin >= base && sge.bytes <= region->bytes && begin - base <= region->bytes - sge.bytes;
+}
+
+bool MemoryTable::is_line_ordered(LocalKey key) const {
+  const Region* region = find_local(key);
+  return region != nullptr && region->is_line_ordered;
+}
+
+void MemoryTable::hold(LocalKey key) {
+  SPINDRIFT_DCHECK(find_local(key) != nullptr);
+  ++regions_[key.value & kIndexMask].holds;
+}
+
+void MemoryTable::drop(LocalKey key) {
+  Region& region = regions_[key.value & kIndexMask];
+  SPINDRIFT_CHECK(region.holds > 0);
+  --region.holds;
+}
+
+MemoryTable::Target MemoryTable::find(std::uint64_t key, std::uint64_t offset, std::uint64_t length,
+                                      Access wanted) const {
+  const std::uint64_t index = key & kIndexMask;
+  if (index >= regions_.size() || regions_[index].key != key || key == 0)
+    return {.code = wire::ReturnCode::kBadKey};
+  const Region& region = regions_[index];
+  if (!has_access(region.access, wanted)) return {.code = wire::ReturnCode::kPermission};
+  if (offset > region.bytes || length > region.bytes - offset)
+    return {.code = wire::ReturnCode::kOutOfRange};
+  return {.code = wire::ReturnCode::kOk,
+          .is_line_ordered = region.is_line_ordered,
+          .data = region.data + offset};
+}
+
+}  // namespace spindrift

@@ -1,0 +1,58 @@
+#pragma once
+// Registered regions: keys, bounds, rights, epochs. Every packet that names remote memory and every
+// local scatter/gather entry is checked here.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "spindrift/memory.h"
+
+#include "transport/wire/ses.h"
+
+namespace spindrift {
+
+class MemoryTable {
+ public:
+  explicit MemoryTable(std::uint32_t max_regions);
+
+  // `random` supplies the unguessable part of the key (44 bits are used).
+  Result<MemoryRegion> add(std::span<std::byte> bytes, Access access,
+                           const RegisterOptions& options, std::uint64_t random);
+  Status remove(const MemoryRegion& region);
+
+  // Local work. `needs_write`: the region must grant kLocalWrite.
+  [[nodiscard]] bool covers(const Sge& sge, bool needs_write) const;
+  [[nodiscard]] bool is_line_ordered(LocalKey key) const;
+  void hold(LocalKey key);
+  void drop(LocalKey key);
+
+  struct Target {
+    wire::ReturnCode code = wire::ReturnCode::kOk;
+    bool is_line_ordered = false;
+    std::byte* data = nullptr;  // only when kOk
+  };
+  // Bytes [offset, offset + length) of the region `key` names, for the right `wanted`.
+  [[nodiscard]] Target find(std::uint64_t key, std::uint64_t offset, std::uint64_t length,
+                            Access wanted) const;
+  std::uint32_t size() const { return count_; }
+
+ private:
+  struct Region {
+    std::byte* data = nullptr;
+    std::uint64_t bytes = 0;
+    std::uint64_t key = 0;  // zero: free
+    std::uint32_t epoch = 0;
+    std::uint32_t holds = 0;
+    Access access = Access::kLocalRead;
+    bool is_line_ordered = false;
+  };
+  const Region* find_local(LocalKey key) const;
+
+  std::uint32_t max_regions_;
+  std::uint32_t count_ = 0;
+  std::vector<Region> regions_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace spindrift

@@ -1,0 +1,244 @@
+#include "transport/open_connection.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "transport/describe.h"
+
+namespace spindrift {
+namespace {
+
+constexpr std::uint32_t kMtuStep = 128;
+constexpr std::array<std::uint32_t, 6> kMtuLadder = {16256, 8832, 4096, 1408, 1152, 512};
+constexpr Duration kUnknownRtt = std::chrono::microseconds(50);
+constexpr Duration kShortestRtt = std::chrono::microseconds(5);
+
+Error out_of_bounds(std::string_view name, std::string_view value, std::string_view bounds) {
+  return Error(ErrorCode::kInvalidArgument,
+               absl::StrCat("ConnectOptions::", std::string(name), " is ", std::string(value),
+                            "; it must be ", std::string(bounds)));
+}
+
+Status check_times(const ConnectOptions& o) {
+  constexpr Duration kHour = std::chrono::hours(1);
+  constexpr Duration kMillisecond = std::chrono::milliseconds(1);
+  if (o.connect_timeout < kMillisecond || o.connect_timeout > kHour)
+    return out_of_bounds("connect_timeout", format_duration(o.connect_timeout), "1 ms .. 1 h");
+  if (o.silence_limit < kMillisecond || o.silence_limit > kHour)
+    return out_of_bounds("silence_limit", format_duration(o.silence_limit), "1 ms .. 1 h");
+  if (o.silence_limit_passive < kMillisecond || o.silence_limit_passive > kHour)
+    return out_of_bounds("silence_limit_passive", format_duration(o.silence_limit_passive),
+                         "1 ms .. 1 h");
+  if (o.close_timeout < Duration{} || o.close_timeout > kHour)
+    return out_of_bounds("close_timeout", format_duration(o.close_timeout), "0 .. 1 h");
+  if (o.default_timeout < Duration{})
+    return out_of_bounds("default_timeout", format_duration(o.default_timeout),
+                         "positive, or 0 for none");
+  if (o.keepalive < Duration{} || o.keepalive > kHour)
+    return out_of_bounds("keepalive", format_duration(o.keepalive), "0 (never) .. 1 h");
+  if (o.rto_min < std::chrono::microseconds(1) || o.rto_min > std::chrono::seconds(10))
+    return out_of_bounds("rto_min", format_duration(o.rto_min), "1 us .. 10 s");
+  if (o.rto_max < o.rto_min || o.rto_max > std::chrono::seconds(60))
+    return out_of_bounds("rto_max", format_duration(o.rto_max), "rto_min .. 60 s");
+  return ok_status();
+}
+
+FlowInfo flow_info(const EngineContext& ctx, const Connection& c, Time now) {
+  constexpr std::uint64_t kDefaultRate = 100'000'000'000;
+  std::uint64_t rate = c.options.link_rate.bits_per_second();
+  if (rate == 0) {
+    const std::uint64_t own = ctx.rails.caps().link_rate.bits_per_second();
+    rate = std::min(own == 0 ? UINT64_MAX : own,
+                    c.peer.link_rate_bps == 0 ? UINT64_MAX : c.peer.link_rate_bps);
+    if (rate == UINT64_MAX) rate = kDefaultRate;
+  }
+  FlowInfo info;
+  info.now = now;
+  info.base_rtt = c.options.base_rtt;
+  if (info.base_rtt == Duration{})
+    info.base_rtt = c.rtt.has_sample() ? std::max(c.rtt.min(), kShortestRtt) : kUnknownRtt;
+  info.link_rate = Rate::bits_per_second(rate);
+  info.mtu_bytes = c.payload_mtu + kMaxPacketOverhead + kNominalOverheadBytes;
+  info.max_window_bytes = std::uint64_t{ctx.config.window_packets} * info.mtu_bytes;
+  if (c.peer.receive_buffer_bytes != 0)
+    info.max_window_bytes = std::min(info.max_window_bytes, c.peer.receive_buffer_bytes);
+  info.max_window_bytes = std::max<std::uint64_t>(info.max_window_bytes, info.mtu_bytes);
+  return info;
+}
+
+}  // namespace
+
+Status check_options(EngineContext& ctx, const ConnectOptions& o) {
+  if (o.path_count < 1 || o.path_count > kMaxPaths)
+    return out_of_bounds("path_count", absl::StrCat(o.path_count), "1..256");
+  if (o.max_payload_mtu < kMinPayloadMtu || o.max_payload_mtu > kMaxPayloadMtu ||
+      o.max_payload_mtu % kMtuStep != 0)
+    return out_of_bounds("max_payload_mtu", absl::StrCat(o.max_payload_mtu),
+                         "a multiple of 128 in 512..16256");
+  if (o.burst_bytes > 1048576)
+    return out_of_bounds("burst_bytes", absl::StrCat(o.burst_bytes), "0..1048576");
+  if (o.dscp > 63 || o.control_dscp > 63)
+    return out_of_bounds(o.dscp > 63 ? "dscp" : "control_dscp",
+                         absl::StrCat(o.dscp > 63 ? o.dscp : o.control_dscp), "0..63");
+  if (o.private_data.size() > wire::kMaxPrivateBytes)
+    return out_of_bounds("private_data", absl::StrCat(o.private_data.size(), " bytes"),
+                         "at most 192 bytes");
+  if (o.shared_receive_queue.value > ctx.shared_queues.size())
+    return Error(ErrorCode::kNotFound, "ConnectOptions::shared_receive_queue names no queue");
+  return check_times(o);
+}
+
+Connection* take_slot(EngineContext& ctx) {
+  std::uint16_t index = 0;
+  if (ctx.free_slots.empty()) return nullptr;
+  index = ctx.free_slots.front();
+  ctx.free_slots.erase(ctx.free_slots.begin());
+  auto c = std::make_unique<Connection>();
+  const std::uint16_t generation = ++ctx.generations[index];
+  c->index = index;
+  c->id = ConnId{(static_cast<std::uint32_t>(generation) << 16) | index};
+  if (c->id.value == 0) c->id.value = (1U << 16) | index;
+  c->pdcid = static_cast<std::uint16_t>(index + 1);
+  c->nonce = ctx.rng.next() | 1;
+  // 2^32 away from zero, so that arithmetic below the first PSN cannot wrap; the wire sees the
+  // rest.
+  c->first_psn = Psn{(1ULL << 32) + (1ULL << 16) + ctx.rng.below((1ULL << 31) - (1ULL << 16))};
+  ctx.connections[index] = std::move(c);
+  return ctx.connections[index].get();
+}
+
+void free_slot(EngineContext& ctx, Connection& c) {
+  const std::uint16_t index = c.index;
+  if (c.is_blocked_on_queue) --ctx.blocked_on_queue;
+  ctx.closed_totals.add(c.counters);
+  ctx.timers.arm(index, kNever);
+  for (std::size_t i = ctx.ready.size(); i != 0; --i) {
+    const std::uint16_t other = ctx.ready.front();
+    ctx.ready.pop_front();
+    if (other != index) ctx.ready.push_back(other);
+  }
+  const auto nonce = ctx.by_nonce.find(c.peer_nonce);
+  if (nonce != ctx.by_nonce.end() && nonce->second == index) ctx.by_nonce.erase(nonce);
+  ctx.connections[index].reset();
+  ctx.free_slots.push_back(index);
+}
+
+Status set_options(EngineContext& ctx, Connection& c, const ConnectOptions& options) {
+  const Status status = check_options(ctx, options);
+  if (!status.ok()) return status;
+  auto cc = ctx.registry.find_congestion_control(options.congestion_control);
+  if (!cc.ok()) return cc.error();
+  if (cc.value().info->traits.needs_telemetry)
+    return Error(ErrorCode::kUnsupported,
+                 absl::StrCat(options.congestion_control,
+                              " needs in-band telemetry, which this provider does not carry"));
+  auto selector = ctx.registry.find_path_selector(options.path_selector);
+  if (!selector.ok()) return selector.error();
+  c.options = options;
+  c.cc = std::move(cc).value();
+  c.selector = selector.value();
+  SharedReceiveQueue* shared =
+      options.shared_receive_queue.value == 0
+          ? nullptr
+          : ctx.shared_queues[options.shared_receive_queue.value - 1].get();
+  if (!c.receives || shared != nullptr) {
+    if (c.receives && !c.receives->is_empty())
+      return Error(ErrorCode::kInvalidArgument,
+                   "RECEIVEs were posted on this connection before accept() named a shared queue");
+    c.receives.emplace(ctx.config.receive_queue, shared);
+  }
+  return ok_status();
+}
+
+Status make_routes(EngineContext& ctx, Connection& c) {
+  struct Pair {
+    std::uint16_t rail;
+    std::uint16_t remote;
+  };
+  std::vector<Pair> pairs;
+  const std::size_t count = std::max(c.rails.size(), c.remotes.size());
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::uint16_t rail = c.rails[k % c.rails.size()];
+    const auto remote = static_cast<std::uint16_t>(k % c.remotes.size());
+    if (ctx.rails.rails()[rail].family == c.remotes[remote].family) pairs.push_back({rail, remote});
+  }
+  if (pairs.empty())
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrCat("no local rail has the address family of ", describe_peer(c)));
+  const std::uint32_t paths = c.options.path_count;
+  const auto share = static_cast<std::uint16_t>((paths + pairs.size() - 1) / pairs.size());
+  if (share > ctx.rails.caps().entropies)
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrCat(paths, " paths need ", share, " entropy values per rail; provider ",
+                              ctx.rails.caps().name, " has ", ctx.rails.caps().entropies));
+  for (const Pair& pair : pairs) {
+    const Status opened = ctx.rails.open_entropies(pair.rail, share);
+    if (!opened.ok()) return opened;
+  }
+  c.routes.clear();
+  for (std::uint32_t p = 0; p < paths; ++p) {
+    const Pair& pair = pairs[p % pairs.size()];
+    c.routes.push_back({.rail = pair.rail,
+                        .entropy = static_cast<std::uint16_t>(p / pairs.size()),
+                        .remote = pair.remote});
+  }
+  return ok_status();
+}
+
+void take_peer_traits(Connection& c, const wire::Hello& hello, const NetAddress& source) {
+  c.peer_nonce = hello.nonce;
+  c.peer.host_id = hello.host_id;
+  c.peer.receive_buffer_bytes = hello.receive_buffer_bytes;
+  c.peer.link_rate_bps = hello.link_rate_bps;
+  c.peer.window_packets = hello.window_packets;
+  c.peer.payload_mtu = hello.payload_mtu;
+  c.peer.max_reads = hello.max_reads;
+  c.peer.progresses_alone = hello.progresses_alone;
+  c.peer.private_data.assign(hello.private_data.begin(),
+                             hello.private_data.begin() + hello.private_bytes);
+  // The rail it was met on stays first: it is known to work.
+  std::vector<NetAddress> rails(hello.rails.begin(), hello.rails.begin() + hello.rail_count);
+  const auto met = std::find_if(rails.begin(), rails.end(), [&source](const NetAddress& rail) {
+    return rail.is_same_host(source);
+  });
+  if (met != rails.end()) std::rotate(rails.begin(), met, met + 1);
+  if (!rails.empty()) c.remotes = std::move(rails);
+}
+
+void open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, Time now) {
+  const auto paths = static_cast<std::uint32_t>(c.routes.size());
+  c.paths.emplace(c.selector->make(paths, ctx.rng.next()), paths);
+  const FlowInfo info = flow_info(ctx, c, now);
+  c.flow.emplace(c.cc.info->make(info, c.cc.values),
+                 std::max<std::uint64_t>(c.options.burst_bytes, info.mtu_bytes),
+                 info.max_window_bytes);
+  const std::uint32_t window = std::min(ctx.config.window_packets,
+                                        c.peer.window_packets == 0 ? 128U : c.peer.window_packets);
+  c.send.emplace(ctx.config, window, paths, Psn{c.first_psn.value + 1});
+  c.send->peer_window = std::max<std::uint64_t>(c.peer.window_packets, 1);
+  c.send->peer_credits = peer_credits;
+  c.send->loss.reorder_threshold.fill(1);
+  c.receive.emplace(ctx.config.window_packets, Psn{c.peer_first_psn.value + 1});
+  c.receive->waiting.reserve(std::size_t{2} * ctx.config.max_reads + 1);
+  c.receive->ack.told_credits = c.receives->credits();
+  c.last_heard = now;
+  if (ctx.identity.progresses_alone && c.options.keepalive != Duration{})
+    c.next_keepalive = now + c.options.keepalive;
+}
+
+std::uint32_t largest_payload_mtu(const EngineContext& ctx, const Connection& c) {
+  std::uint32_t packet = UINT32_MAX;
+  for (const PathRoute& route : c.routes)
+    packet = std::min(packet, ctx.rails.max_packet_bytes(route.rail, c.remotes[route.remote]));
+  if (packet < kMinPayloadMtu + kMaxPacketOverhead) return 0;
+  const std::uint32_t payload = (packet - kMaxPacketOverhead) / kMtuStep * kMtuStep;
+  return std::min({payload, c.options.max_payload_mtu, kMaxPayloadMtu});
+}
+
+std::uint32_t next_smaller_mtu(std::uint32_t payload_mtu) {
+  for (const std::uint32_t step : kMtuLadder)
+    if (step < payload_mtu) return step;
+  return 0;
+}
+
+}  // namespace spindrift

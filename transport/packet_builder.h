@@ -1,0 +1,27 @@
+#pragma once
+// Turns units and acknowledgements into packets: headers, payload pieces, CRC. Decides nothing.
+#include "spindrift/provider.h"
+
+#include "transport/engine_context.h"
+
+namespace spindrift {
+
+// Size on the wire above IP, plus what lies below: what congestion control counts.
+std::uint32_t nominal_bytes(const Connection& c, const Request& request, std::uint32_t payload);
+std::uint32_t nominal_bytes_response(const Connection& c, std::uint32_t payload);
+std::uint32_t nominal_bytes_control(const Connection& c);
+
+// Builds the packet of `unit` on `path`. False when a response's region is gone (the connection
+// must fail: the peer sees a key error).
+[[nodiscard]] bool build_data(EngineContext& ctx, Connection& c, const SentUnit& unit, PathId path,
+                              TxPacket& out);
+
+// A packet of headers only, already encoded in out.header's first `header_bytes`.
+void finish_control(const Connection& c, std::size_t header_bytes, PathId path, TxPacket& out);
+
+void route(const Connection& c, PathId path, TxPacket& out);
+// CRC over header and payload pieces, seeded with both nonces, least significant byte first.
+void append_crc(std::uint32_t seed, TxPacket& out);
+std::uint32_t crc_seed(std::uint64_t initiator_nonce, std::uint64_t target_nonce);
+
+}  // namespace spindrift

@@ -1,0 +1,329 @@
+#include "transport/packet_engine.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "transport/ack_input.h"
+#include "transport/ack_output.h"
+#include "transport/base/bytes.h"
+#include "transport/base/crc32c.h"
+#include "transport/completions.h"
+#include "transport/connection_timers.h"
+#include "transport/describe.h"
+#include "transport/hello_packet.h"
+#include "transport/open_connection.h"
+#include "transport/packet_builder.h"
+#include "transport/receiver.h"
+#include "transport/sender.h"
+
+namespace spindrift {
+namespace {
+
+struct Demux {
+  std::uint16_t spdcid = 0;
+  std::uint16_t dpdcid = 0;
+  bool is_syn = false;
+};
+
+Demux demux_of(const wire::Pds& pds) {
+  return std::visit(
+      [](const auto& header) {
+        Demux out{.spdcid = header.spdcid, .dpdcid = header.dpdcid};
+        if constexpr (requires { header.is_syn; }) out.is_syn = header.is_syn;
+        return out;
+      },
+      pds.header);
+}
+
+// The packet without its CRC, or nothing when the CRC is wrong.
+std::span<const std::byte> strip_crc(std::span<const std::byte> bytes, std::uint32_t seed) {
+  if (bytes.size() < kCrcBytes) return {};
+  const std::span<const std::byte> body = bytes.first(bytes.size() - kCrcBytes);
+  std::uint32_t told = 0;
+  for (std::size_t i = 0; i < kCrcBytes; ++i)
+    told |= std::to_integer<std::uint32_t>(bytes[body.size() + i]) << (8 * i);
+  return crc32c(body, seed) == told ? body : std::span<const std::byte>{};
+}
+
+bool comes_from_peer(const Connection& c, const NetAddress& source) {
+  return std::any_of(c.remotes.begin(), c.remotes.end(),
+                     [&source](const NetAddress& remote) { return remote.is_same_host(source); });
+}
+
+bool is_hello_reply(const wire::Pds& pds, std::span<const std::byte> rest) {
+  if (!std::holds_alternative<wire::RudRequest>(pds.header)) return false;
+  wire::StandardRequest ses;
+  std::size_t bytes = 0;
+  return std::get<wire::RudRequest>(pds.header).next == wire::NextHeader::kRequestStandard &&
+         wire::parse(rest, ses, bytes) == wire::ParseError::kOk &&
+         ses.resource_index == wire::kHelloResourceIndex;
+}
+
+// "Not known here": believed only about a connection that really waits for that host's answer.
+void on_unknown_there(EngineContext& ctx, Connection& c) {
+  if (c.phase == Phase::kClosing) {
+    end_connection(ctx, c, Phase::kClosed);  // it has closed and forgotten already
+    return;
+  }
+  fail_connection(ctx, c, OpStatus::kPeerGone,
+                  describe_peer(c) +
+                      " does not know this connection any more: the process there "
+                      "was restarted, or has released it");
+}
+
+// A connection that is over answers what still comes, so that the peer learns of it.
+void answer_afterwards(EngineContext& ctx, Connection& c, const wire::Pds& pds,
+                       const RxPacket& packet) {
+  if (!c.receive) return;
+  if (const auto* control = std::get_if<wire::Control>(&pds.header)) {
+    if (control->type == wire::ControlType::kCloseCommand && c.phase == Phase::kClosed) {
+      on_control(ctx, c, *control, packet);
+      return;
+    }
+  } else if (!std::holds_alternative<wire::RudRequest>(pds.header)) {
+    return;
+  }
+  if (c.receive->has_fault && c.phase == Phase::kFailed) {
+    if (c.receive->nack_count == 0)
+      c.receive->nacks[c.receive->nack_count++] = {
+          .psn = c.receive->fault_psn,
+          .code = static_cast<std::uint8_t>(wire::NackCode::kOperationError),
+          .payload = static_cast<std::uint32_t>(c.receive->fault_code)};
+  } else {
+    c.wants_abort_notice = true;
+  }
+  ctx.make_ready(c);
+}
+
+}  // namespace
+
+PacketEngine::PacketEngine(const EndpointConfig& config, const Registry& registry,
+                           RailDirectory& rails, const EngineIdentity& identity)
+    : ctx_(config, registry, rails, identity) {
+  ctx_.free_slots.reserve(config.max_connections);
+  for (std::uint32_t i = 0; i < config.max_connections; ++i)
+    ctx_.free_slots.push_back(static_cast<std::uint16_t>(i));
+  ctx_.inline_bytes.resize(std::size_t{config.inline_buffers} * kMaxInlineBytes);
+  ctx_.free_inline.reserve(config.inline_buffers);
+  for (std::uint32_t i = config.inline_buffers; i != 0; --i)
+    ctx_.free_inline.push_back(i - 1);
+}
+
+void PacketEngine::on_packets(std::span<const RxPacket> packets, Time now) {
+  for (const RxPacket& packet : packets)
+    on_packet(packet, now);
+}
+
+void PacketEngine::on_packet(const RxPacket& packet, Time now) {
+  wire::Pds pds;
+  if (wire::parse_pds(packet.bytes, pds) != wire::ParseError::kOk) {
+    ++ctx_.counters.malformed_strangers;
+    return;
+  }
+  const Demux to = demux_of(pds);
+  if (to.is_syn) {
+    const auto* request = std::get_if<wire::RudRequest>(&pds.header);
+    const auto body = strip_crc(packet.bytes, kHelloCrcSeed);
+    if (request == nullptr || body.empty())
+      ++ctx_.counters.malformed_strangers;
+    else
+      on_hello(ctx_, *request, body.subspan(pds.bytes), packet, now);
+    return;
+  }
+  Connection* c = ctx_.find_pdcid(to.dpdcid);
+  if (c == nullptr) {
+    on_stranger(pds, packet);
+    return;
+  }
+  if (!comes_from_peer(*c, packet.source)) {
+    ++ctx_.counters.wrong_source_received;
+    return;
+  }
+  if (c->peer_pdcid != 0 && to.spdcid != 0 && to.spdcid != c->peer_pdcid) {
+    on_stranger(pds, packet);  // a late packet of a connection that had this slot before
+    return;
+  }
+  on_connection_packet(*c, pds, packet, now);
+}
+
+void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, const RxPacket& packet,
+                                        Time now) {
+  std::span<const std::byte> body = packet.bytes;
+  const auto* nack = std::get_if<wire::Nack>(&pds.header);
+  const bool is_opening = c.phase == Phase::kConnecting;
+  if (is_opening || (nack != nullptr && nack->spdcid == 0)) {
+    body = strip_crc(packet.bytes, kHelloCrcSeed);
+  } else if (is_hello_reply(pds, packet.bytes.subspan(pds.bytes))) {
+    body = strip_crc(packet.bytes, kHelloCrcSeed);
+    if (!body.empty()) {
+      on_hello_reply(ctx_, c, std::get<wire::RudRequest>(pds.header), body.subspan(pds.bytes),
+                     packet, now);
+      return;
+    }
+  } else if (c.has_crc) {
+    body = strip_crc(packet.bytes, c.crc_seed);
+  }
+  if (body.size() < pds.bytes || body.empty()) {
+    ++c.counters.crc_errors;
+    return;
+  }
+  const std::span<const std::byte> rest = body.subspan(pds.bytes);
+  if (is_opening) {
+    if (const auto* request = std::get_if<wire::RudRequest>(&pds.header))
+      on_hello_reply(ctx_, c, *request, rest, packet, now);
+    else if (const auto* ack = std::get_if<wire::Ack>(&pds.header))
+      on_hello_ack(c, *ack, now);
+    else if (nack != nullptr)
+      on_hello_nack(ctx_, c, *nack, now);
+    return;
+  }
+  if (c.phase == Phase::kRequested) return;
+  if (nack != nullptr && nack->spdcid == 0) {
+    if (static_cast<wire::NackCode>(nack->code) == wire::NackCode::kInvalidDpdcid &&
+        !is_over(c.phase))
+      on_unknown_there(ctx_, c);
+    return;
+  }
+  c.last_heard = now;
+  c.awaits_keepalive = false;
+  c.port_unreachable_since = kNever;
+  if (c.phase == Phase::kAccepting) on_first_packet(ctx_, c, now);
+  if (is_over(c.phase)) {
+    answer_afterwards(ctx_, c, pds, packet);
+    return;
+  }
+  if (const auto* request = std::get_if<wire::RudRequest>(&pds.header))
+    on_request(ctx_, c, *request, rest, packet);
+  else if (const auto* ack = std::get_if<wire::Ack>(&pds.header))
+    on_ack(ctx_, c, *ack, rest, now);
+  else if (nack != nullptr)
+    on_nack(ctx_, c, *nack, now);
+  else if (const auto* control = std::get_if<wire::Control>(&pds.header))
+    on_control(ctx_, c, *control, packet);
+  if (c.phase == Phase::kDraining) advance_close(ctx_, c, now);
+}
+
+void PacketEngine::on_stranger(const wire::Pds& pds, const RxPacket& packet) {
+  ++ctx_.counters.strangers_received;
+  // Only what expects an answer gets one, and NACKs never: two strangers must not talk for ever.
+  wire::RudRequest about;
+  if (const auto* request = std::get_if<wire::RudRequest>(&pds.header)) {
+    about = *request;
+  } else if (const auto* control = std::get_if<wire::Control>(&pds.header)) {
+    about.psn = control->psn;
+    about.spdcid = control->spdcid;
+  } else {
+    return;
+  }
+  ++ctx_.counters.strangers_answered;
+  nack_stranger(ctx_, packet, wire::NackCode::kInvalidDpdcid, about, 0);
+}
+
+void PacketEngine::on_io_error(const IoError& error, Time now) {
+  constexpr Duration kConfirmAfter = std::chrono::milliseconds(1);
+  for (auto& holder : ctx_.connections) {
+    if (!holder || is_over(holder->phase)) continue;
+    Connection& c = *holder;
+    if (std::find(c.remotes.begin(), c.remotes.end(), error.to) == c.remotes.end()) continue;
+    if (error.kind == IoError::Kind::kTooBig) {
+      on_too_big(ctx_, c, error.max_packet_bytes);
+      continue;
+    }
+    if (error.kind != IoError::Kind::kPortUnreachable || c.remotes.size() != 1) continue;
+    if (c.port_unreachable_since != kNever && now - c.port_unreachable_since >= kConfirmAfter) {
+      fail_connection(ctx_, c, OpStatus::kPeerGone,
+                      absl::StrCat("no process has port ", error.to.port, " of ", describe_peer(c),
+                                   " open (ICMP port unreachable, twice): it ended, or never "
+                                   "listened there"));
+      continue;
+    }
+    if (c.port_unreachable_since == kNever) c.port_unreachable_since = now;
+    // Ask again, a little later: one stray error must not end a connection.
+    if (c.phase == Phase::kConnecting || c.phase == Phase::kAccepting)
+      c.handshake.next_attempt = std::min(c.handshake.next_attempt, now + 2 * kConfirmAfter);
+    else if (c.send)
+      c.send->tail_probe = now + 2 * kConfirmAfter;
+    ctx_.arm(c, now + 2 * kConfirmAfter);
+  }
+}
+
+void PacketEngine::on_timers(Time now) {
+  std::uint32_t actor = 0;
+  while (ctx_.timers.take_due(now, actor)) {
+    Connection* c = ctx_.connections[actor].get();
+    if (c != nullptr) run_timers(ctx_, *c, now);
+    // A timer that is due again at once would never let this loop end.
+    if (ctx_.timers.armed(actor) <= now) ctx_.timers.arm(actor, now + Duration(1));
+  }
+}
+
+std::size_t PacketEngine::transmit(Connection& c, std::span<TxPacket> out, Time now, bool& more) {
+  more = false;
+  std::size_t count = send_handshake(ctx_, c, out, now);
+  count += send_owed(ctx_, c, out.subspan(count), now);
+  if (c.send && count < out.size()) count += send_burst(ctx_, c, out.subspan(count), now, more);
+  more = more || owes_anything(c) || (count == out.size() && !is_over(c.phase));
+  if (!is_over(c.phase)) ctx_.arm(c, next_timer(c));
+  return count;
+}
+
+std::size_t PacketEngine::poll_transmit(std::span<TxPacket> out, Time now) {
+  std::size_t count = send_strangers(ctx_, out);
+  while (!ctx_.ready.is_empty() && count < out.size()) {
+    const std::uint16_t index = ctx_.ready.front();
+    ctx_.ready.pop_front();
+    Connection* c = ctx_.connections[index].get();
+    if (c == nullptr) continue;
+    c->is_ready = false;
+    bool more = false;
+    count += transmit(*c, out.subspan(count), now, more);
+    if (more) ctx_.make_ready(*c);
+  }
+  return count;
+}
+
+void PacketEngine::close(Connection& c, Time now) {
+  if (is_over(c.phase) || c.phase == Phase::kDraining || c.phase == Phase::kClosing) return;
+  if (c.phase != Phase::kOpen) {
+    if (c.phase == Phase::kRequested) {
+      const Status rejected = reject_request(ctx_, c, "closed before it was accepted");
+      c.close_event_sent = !rejected.ok();
+      deliver_requests(ctx_, c);
+      return;
+    }
+    abort(c);
+    return;
+  }
+  c.phase = Phase::kDraining;
+  advance_close(ctx_, c, now);
+}
+
+void PacketEngine::abort(Connection& c) {
+  if (is_over(c.phase)) return;
+  c.wants_abort_notice = c.receive.has_value();
+  c.error = "aborted by the application";
+  end_connection(ctx_, c, Phase::kClosed);
+  ctx_.make_ready(c);
+}
+
+void PacketEngine::release(Connection& c) {
+  if (!is_over(c.phase)) abort(c);
+  // Work that waits for room in the completion queue ends with its connection.
+  if (c.receives)
+    while (!c.receives->is_empty()) {
+      ReceiveSlot& slot = c.receives->front();
+      if (slot.state != ReceiveSlot::State::kVacant)
+        for (const Sge& piece : slot.posted.list())
+          ctx_.memory.drop(piece.region);
+      c.receives->pop();
+    }
+  if (c.send)
+    while (!c.send->queue.requests.is_empty()) {
+      for (const Sge& piece : c.send->queue.requests.front().list())
+        ctx_.memory.drop(piece.region);
+      c.send->queue.requests.pop_front();
+    }
+  free_slot(ctx_, c);
+}
+
+}  // namespace spindrift

@@ -1,0 +1,315 @@
+#include "transport/receiver.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/bytes.h"
+#include "transport/completions.h"
+#include "transport/describe.h"
+#include "transport/placement.h"
+#include "transport/responder.h"
+#include "transport/sender.h"
+
+namespace spindrift {
+namespace {
+
+using wire::ReturnCode;
+
+// Where packets do not come in super-packets, this much data shares an acknowledgement (UET's
+// ACK_Gen_Trigger).
+constexpr std::uint32_t kAckBytes = 16384;
+
+void owe_nack(EngineContext& ctx, Connection& c, const NackOwed& nack) {
+  ReceiveState& receive = *c.receive;
+  for (std::size_t i = 0; i < receive.nack_count; ++i)
+    if (receive.nacks[i].psn == nack.psn) return;
+  if (receive.nack_count == receive.nacks.size()) return;  // the peer will ask again
+  receive.nacks[receive.nack_count++] = nack;
+  ctx.make_ready(c);
+}
+
+void owe_fault(EngineContext& ctx, Connection& c) {
+  owe_nack(ctx, c,
+           {.psn = c.receive->fault_psn,
+            .code = static_cast<std::uint8_t>(wire::NackCode::kOperationError),
+            .payload = static_cast<std::uint32_t>(c.receive->fault_code)});
+}
+
+// Lengths of a SEND or WRITE packet that contradict each other.
+bool is_consistent(const wire::StandardRequest& ses, std::size_t payload) {
+  const std::uint64_t offset = ses.is_som ? 0 : ses.message_offset;
+  if (ses.request_length > kMaxMessageBytes) return false;
+  if (!ses.is_som && ses.payload_length != payload) return false;
+  if (offset + payload > ses.request_length) return false;
+  return ses.is_eom == (offset + payload == ses.request_length);
+}
+
+// The slot of a SEND or WRITE_WITH_IMM packet, checked against what is known of its message. kNull:
+// no RECEIVE yet.
+ReturnCode find_slot(Connection& c, const wire::StandardRequest& ses, bool is_write,
+                     ReceiveSlot*& slot) {
+  if (c.receives->is_past(ses.initiator)) return ReturnCode::kOperation;
+  slot = c.receives->find(ses.initiator);
+  if (slot == nullptr) return ReturnCode::kNull;
+  if (slot->state == ReceiveSlot::State::kPosted) {
+    slot->state = ReceiveSlot::State::kArriving;
+    slot->message_bytes = ses.request_length;
+    slot->is_write = is_write;
+  }
+  if (slot->message_bytes != ses.request_length || slot->is_write != is_write)
+    return ReturnCode::kOperation;
+  if (!is_write && ses.request_length > slot->posted.capacity_bytes) {
+    slot->has_end = true;
+    return ReturnCode::kTooLong;
+  }
+  return ReturnCode::kOk;
+}
+
+void note_arrival(ReceiveSlot& slot, const wire::StandardRequest& ses, std::size_t payload,
+                  Psn psn) {
+  slot.received_bytes += payload;
+  if (ses.is_som) slot.immediate = static_cast<std::uint32_t>(ses.header_data);
+  if (!ses.is_eom) return;
+  slot.has_end = true;
+  slot.last_psn = psn;
+}
+
+ReturnCode accept_send(Connection& c, Psn psn, const wire::StandardRequest& ses,
+                       std::span<const std::byte> payload) {
+  if (!is_consistent(ses, payload.size())) return ReturnCode::kOperation;
+  ReceiveSlot* slot = nullptr;
+  const ReturnCode code = find_slot(c, ses, false, slot);
+  if (code != ReturnCode::kOk) return code;
+  scatter(slot->posted.list(), ses.is_som ? 0 : ses.message_offset, payload,
+          slot->posted.line_ordered);
+  note_arrival(*slot, ses, payload.size(), psn);
+  return ReturnCode::kOk;
+}
+
+ReturnCode accept_write(EngineContext& ctx, Connection& c, Psn psn,
+                        const wire::StandardRequest& ses, std::span<const std::byte> payload) {
+  if (!is_consistent(ses, payload.size())) return ReturnCode::kOperation;
+  const MemoryTable::Target target =
+      ctx.memory.find(ses.key, ses.buffer_offset, ses.request_length, Access::kRemoteWrite);
+  if (target.code != ReturnCode::kOk) return target.code;
+  ReceiveSlot* slot = nullptr;
+  if (ses.has_header_data) {
+    const ReturnCode code = find_slot(c, ses, true, slot);
+    if (code != ReturnCode::kOk) return code;
+  }
+  place(target.data + (ses.is_som ? 0 : ses.message_offset), payload, target.is_line_ordered);
+  if (slot != nullptr) note_arrival(*slot, ses, payload.size(), psn);
+  return ReturnCode::kOk;
+}
+
+ReturnCode accept_response(Connection& c, std::span<const std::byte> rest) {
+  wire::ResponseData ses;
+  std::size_t header = 0;
+  if (wire::parse(rest, ses, header) != wire::ParseError::kOk) return ReturnCode::kUnsupportedOp;
+  const std::span<const std::byte> payload = rest.subspan(header);
+  SendQueue& queue = c.send->queue;
+  const auto at = static_cast<std::uint16_t>(ses.read_message_id -
+                                             static_cast<std::uint16_t>(queue.read_serial_base));
+  if (at >= queue.reads.size()) return ReturnCode::kOperation;
+  Request& request = queue.requests.at_serial(queue.reads[at]);
+  if (request.is_answered || ses.payload_length != payload.size() ||
+      ses.modified_length != request.length ||
+      std::uint64_t{ses.message_offset} + payload.size() > request.length)
+    return ReturnCode::kOperation;
+  if (request.kind == OpKind::kRead) {
+    scatter(request.list(), ses.message_offset, payload, request.line_ordered);
+  } else {
+    if (payload.size() != sizeof(std::uint64_t)) return ReturnCode::kOperation;
+    const auto value = load_be<std::uint64_t>(payload, 0);
+    scatter(request.list(), 0, std::as_bytes(std::span(&value, 1)), request.line_ordered);
+  }
+  request.response_bytes += static_cast<std::uint32_t>(payload.size());
+  request.is_answered = request.response_bytes == request.length;
+  finish_if_done(request);
+  return ReturnCode::kOk;
+}
+
+ReturnCode accept(EngineContext& ctx, Connection& c, Psn psn, wire::NextHeader next,
+                  std::span<const std::byte> rest) {
+  if (next == wire::NextHeader::kResponseData) return accept_response(c, rest);
+  if (next != wire::NextHeader::kRequestStandard) return ReturnCode::kUnsupportedOp;
+  wire::StandardRequest ses;
+  std::size_t header = 0;
+  if (wire::parse(rest, ses, header) != wire::ParseError::kOk) return ReturnCode::kUnsupportedOp;
+  if (ses.resource_index != 0) return ReturnCode::kBadIndex;
+  const std::span<const std::byte> payload = rest.subspan(header);
+  switch (ses.opcode) {
+    case wire::Opcode::kSend:
+      return accept_send(c, psn, ses, payload);
+    case wire::Opcode::kWrite:
+      return accept_write(ctx, c, psn, ses, payload);
+    case wire::Opcode::kRead:
+    case wire::Opcode::kFetchingAtomic:
+      return take_read(ctx, c, psn, ses, payload);
+    case wire::Opcode::kNoOp:
+    case wire::Opcode::kAtomic:
+      break;
+  }
+  return ReturnCode::kUnsupportedOp;
+}
+
+void open_trigger(Connection& c, Psn psn, const wire::RudRequest& pds, const RxPacket& packet) {
+  AckState& ack = c.receive->ack;
+  ack.open = {.psn = psn,
+              .arrival = packet.arrival,
+              .is_marked = packet.ecn == Ecn::kCe || (ack.has_open && ack.open.is_marked),
+              .is_retransmit = pds.is_retransmit};
+  ack.has_open = true;
+  ack.open_bytes += static_cast<std::uint32_t>(packet.bytes.size());
+}
+
+void set_fault(EngineContext& ctx, Connection& c, Psn psn, ReturnCode code) {
+  ReceiveState& receive = *c.receive;
+  if (receive.has_fault && receive.fault_psn <= psn) return;
+  receive.has_fault = true;
+  receive.fault_psn = psn;
+  receive.fault_code = code;
+  after_edge_moved(ctx, c);
+}
+
+void report_fault(EngineContext& ctx, Connection& c) {
+  owe_fault(ctx, c);
+  fail_connection(ctx, c, OpStatus::kFlushed,
+                  absl::StrCat(describe_peer(c),
+                               " sent work that this side must refuse (return "
+                               "code ",
+                               static_cast<int>(c.receive->fault_code),
+                               ": bad key, right, bounds or length); it has been told and the "
+                               "connection has failed"));
+}
+
+}  // namespace
+
+void on_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
+                std::span<const std::byte> rest, const RxPacket& packet) {
+  ReceiveState& receive = *c.receive;
+  const Psn psn = receive.log.extend(pds.psn);
+  const ReceiveLog::Arrival arrival = receive.log.check(psn);
+  if (arrival == ReceiveLog::Arrival::kOutOfWindow) {
+    ++c.counters.out_of_window_received;
+    return;
+  }
+  if (arrival == ReceiveLog::Arrival::kDuplicate) {
+    ++c.counters.duplicates_received;
+    ++receive.ack.duplicates;
+    close_trigger(ctx, c);
+    open_trigger(c, psn, pds, packet);
+    close_trigger(ctx, c);
+    return;
+  }
+  if (receive.has_fault && psn >= receive.fault_psn) return;
+  const ReturnCode code = accept(ctx, c, psn, pds.next, rest);
+  if (code == ReturnCode::kNull) {
+    ++c.counters.receiver_not_ready;
+    owe_nack(ctx, c,
+             {.psn = psn, .code = static_cast<std::uint8_t>(wire::NackCode::kNoMessageAvailable)});
+    return;
+  }
+  if (code != ReturnCode::kOk) {
+    set_fault(ctx, c, psn, code);
+    return;
+  }
+  const std::uint32_t holes_before = receive.log.out_of_order();
+  const bool edge_moved = receive.log.mark(psn);
+  ++c.counters.packets_received;
+  c.counters.bytes_received += rest.size();
+  receive.ack.received_nominal_bytes += packet.bytes.size() + kNominalOverheadBytes;
+  if (packet.ecn == Ecn::kCe) ++c.counters.marked_received;
+  open_trigger(c, psn, pds, packet);
+  const bool has_drained = holes_before != 0 && receive.log.out_of_order() == 0;
+  const bool is_due = ctx.rails.caps().max_burst_bytes != 0 || pds.wants_ack || has_drained ||
+                      packet.ecn == Ecn::kCe || receive.ack.open_bytes >= kAckBytes;
+  if (packet.ends_burst && is_due) close_trigger(ctx, c);
+  if (edge_moved) after_edge_moved(ctx, c);
+}
+
+void on_control(EngineContext& ctx, Connection& c, const wire::Control& control,
+                const RxPacket& packet) {
+  ReceiveState& receive = *c.receive;
+  AckState& ack = receive.ack;
+  switch (control.type) {
+    case wire::ControlType::kProbe:
+      if (ack.probe_count == ack.probes.size()) return;
+      ack.probes[ack.probe_count++] = {.base = receive.log.extend(control.payload),
+                                       .opaque = control.probe_opaque};
+      ctx.make_ready(c);
+      return;
+    case wire::ControlType::kAckRequest:
+      ack.owes_update = true;
+      ctx.make_ready(c);
+      return;
+    case wire::ControlType::kCloseCommand: {
+      const Psn psn = receive.log.extend(control.psn);
+      const ReceiveLog::Arrival arrival = receive.log.check(psn);
+      if (arrival == ReceiveLog::Arrival::kOutOfWindow) {
+        ++c.counters.out_of_window_received;
+        return;
+      }
+      wire::RudRequest pds;
+      pds.is_retransmit = control.is_retransmit;
+      close_trigger(ctx, c);
+      open_trigger(c, psn, pds, packet);
+      close_trigger(ctx, c);
+      if (arrival == ReceiveLog::Arrival::kDuplicate) return;
+      receive.has_close = true;
+      receive.close_psn = psn;
+      if (receive.log.mark(psn)) after_edge_moved(ctx, c);
+      return;
+    }
+    case wire::ControlType::kNoop:
+    case wire::ControlType::kClearCommand:
+    case wire::ControlType::kClearRequest:
+    case wire::ControlType::kCloseRequest:
+    case wire::ControlType::kCredit:
+    case wire::ControlType::kCreditRequest:
+    case wire::ControlType::kNegotiation:
+      ++c.counters.malformed_received;
+      return;
+  }
+}
+
+void close_trigger(EngineContext& ctx, Connection& c) {
+  AckState& ack = c.receive->ack;
+  if (!ack.has_open) return;
+  // Full: the newest replaces the last; a mark is never forgotten.
+  if (ack.trigger_count == AckState::kMaxTriggers) {
+    AckTrigger& last = ack.triggers[AckState::kMaxTriggers - 1];
+    const bool was_marked = last.is_marked;
+    last = ack.open;
+    last.is_marked = last.is_marked || was_marked;
+  } else {
+    ack.triggers[ack.trigger_count++] = ack.open;
+  }
+  ack.has_open = false;
+  ack.open_bytes = 0;
+  ctx.make_ready(c);
+}
+
+void after_edge_moved(EngineContext& ctx, Connection& c) {
+  ReceiveState& receive = *c.receive;
+  Psn failed{};
+  const ReturnCode code = execute_reads(ctx, c, failed);
+  if (code != ReturnCode::kOk) {
+    receive.has_fault = true;
+    receive.fault_psn = failed;
+    receive.fault_code = code;
+  }
+  deliver_receives(ctx, c);
+  deliver_requests(ctx, c);
+  if (is_over(c.phase)) return;
+  const Psn edge = receive.log.cumulative();
+  if (receive.has_fault && edge.value + 1 >= receive.fault_psn.value) {
+    report_fault(ctx, c);
+    return;
+  }
+  if (!receive.has_close || edge < receive.close_psn) return;
+  c.error = describe_peer(c) + " closed the connection";
+  end_connection(ctx, c, Phase::kClosed);
+}
+
+}  // namespace spindrift

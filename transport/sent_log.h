@@ -1,0 +1,146 @@
+#pragma once
+// What was sent and is not acknowledged: a ring indexed by Psn, threaded by one list per path in
+// send order. Append, find, acknowledge and lose are O(1) and allocate nothing.
+//
+//   psn ring:   | 100 A | 101 A | 102 B | 103 B | 104 A |     (letters: paths)
+//   path lists:  A: 100 <-> 101 <-> 104      B: 102 <-> 103
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "spindrift/types.h"
+
+#include "transport/base/check.h"
+
+namespace spindrift {
+
+struct SentUnit {
+  enum class State : std::uint8_t {
+    kFree,      // never used, or its PSN was given back
+    kInFlight,  // in its path's list
+    kLost,      // waiting to be sent again
+    kStalled,   // the receiver was not ready; waits for its retry time
+    kAcked,
+  };
+  enum class Kind : std::uint8_t { kRequest, kResponse, kClose };
+
+  Psn psn{};
+  PathSeq path_seq{};
+  Time sent_time{};
+  Time delivered_time_before{};  // for DeliverySample
+  std::uint64_t delivered_before = 0;
+  std::uint64_t owner = 0;   // serial of the request or response
+  std::uint32_t offset = 0;  // within the message
+  std::uint32_t nominal_bytes = 0;
+  std::uint32_t previous = 0;  // slots in the path list; kNone: end
+  std::uint32_t next = 0;
+  PathId path{};
+  State state = State::kFree;
+  Kind kind = Kind::kRequest;
+  std::uint8_t transmissions = 0;  // saturates
+  bool was_spurious = false;       // counted once
+};
+
+class SentLog {
+ public:
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  // `capacity` units may be between the oldest unacknowledged and the next PSN.
+  SentLog(std::uint32_t capacity, std::uint32_t path_count, Psn first)
+      : mask_(std::bit_ceil(capacity) - 1),
+        units_(std::make_unique<SentUnit[]>(mask_ + 1)),
+        paths_(path_count),
+        oldest_(first),
+        next_(first) {}
+
+  bool is_full() const { return next_.value - oldest_.value > mask_; }
+  bool is_empty() const { return next_ == oldest_; }
+  Psn next() const { return next_; }
+  Psn oldest() const { return oldest_; }  // every PSN below it was acknowledged
+  std::uint32_t in_flight_packets() const { return in_flight_; }
+
+  // The next PSN's unit; the caller fills kind, owner, offset and bytes, then calls sent().
+  SentUnit& append() {
+    SPINDRIFT_DCHECK(!is_full());
+    SentUnit& unit = units_[next_.value & mask_];
+    unit = SentUnit{};
+    unit.psn = next_;
+    ++next_.value;
+    return unit;
+  }
+  // First transmission or another one: joins the tail of `path`.
+  void sent(SentUnit& unit, PathId path, Time now) {
+    PathList& list = paths_[path.value];
+    const auto slot = static_cast<std::uint32_t>(unit.psn.value & mask_);
+    unit.path = path;
+    unit.path_seq = PathSeq{list.next_seq++};
+    unit.sent_time = now;
+    unit.state = SentUnit::State::kInFlight;
+    if (unit.transmissions < 255) ++unit.transmissions;
+    unit.previous = list.tail;
+    unit.next = kNone;
+    if (list.tail == kNone)
+      list.head = slot;
+    else
+      units_[list.tail].next = slot;
+    list.tail = slot;
+    ++list.in_flight;
+    ++in_flight_;
+  }
+  // Leaves its path's list for another state.
+  void take_out(SentUnit& unit, SentUnit::State state) {
+    if (unit.state == SentUnit::State::kInFlight) unlink(unit);
+    unit.state = state;
+  }
+  // Moves the left edge over acknowledged units.
+  void retire() {
+    while (oldest_ < next_ && units_[oldest_.value & mask_].state == SentUnit::State::kAcked)
+      ++oldest_.value;
+  }
+  // In [oldest, next), or null. The PSN may come from the peer.
+  SentUnit* find(Psn psn) {
+    if (psn < oldest_ || psn >= next_) return nullptr;
+    return &units_[psn.value & mask_];
+  }
+  // Also below oldest(), as long as its slot was not used again: for telling duplicates apart.
+  SentUnit* find_retired(Psn psn) {
+    SentUnit& unit = units_[psn.value & mask_];
+    return unit.psn == psn && unit.state == SentUnit::State::kAcked ? &unit : nullptr;
+  }
+  SentUnit* path_head(PathId path) { return at(paths_[path.value].head); }
+  SentUnit* path_next(const SentUnit& unit) { return at(unit.next); }
+  std::uint32_t path_in_flight(PathId path) const { return paths_[path.value].in_flight; }
+  std::uint32_t path_count() const { return static_cast<std::uint32_t>(paths_.size()); }
+
+ private:
+  struct PathList {
+    std::uint32_t head = kNone;
+    std::uint32_t tail = kNone;
+    std::uint32_t in_flight = 0;
+    std::uint64_t next_seq = 1;
+  };
+  SentUnit* at(std::uint32_t slot) { return slot == kNone ? nullptr : &units_[slot]; }
+  void unlink(SentUnit& unit) {
+    PathList& list = paths_[unit.path.value];
+    if (unit.previous == kNone)
+      list.head = unit.next;
+    else
+      units_[unit.previous].next = unit.next;
+    if (unit.next == kNone)
+      list.tail = unit.previous;
+    else
+      units_[unit.next].previous = unit.previous;
+    --list.in_flight;
+    --in_flight_;
+  }
+
+  std::uint64_t mask_;
+  std::unique_ptr<SentUnit[]> units_;
+  std::vector<PathList> paths_;
+  std::uint32_t in_flight_ = 0;
+  Psn oldest_;
+  Psn next_;
+};
+
+}  // namespace spindrift
