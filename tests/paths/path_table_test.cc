@@ -324,7 +324,7 @@ std::uint32_t smallest_usable_under_loss(std::uint32_t path_count, std::uint32_t
   PathTable table = make_table(path_count, policy);
   Rng rng(17);
   std::uint32_t smallest = path_count;
-  for (int i = 0; i < 200'000; ++i) {
+  for (int i = 0; i < 40'000; ++i) {
     const Time now = at(microseconds(i));
     const PathId path = *table.pick(now);
     table.on_sent(path, burst_packets, burst_packets * 1000);
@@ -400,7 +400,7 @@ TEST(PathTable, NoAllocationAfterConstruction) {
   PathTable table = make_table(256, kMixedPathPolicy);
   Rng rng(29);
   const std::uint64_t before = allocation_count();
-  if (before == 0) GTEST_SKIP() << "operator new is not counted in this build";
+  ASSERT_GT(before, 0U) << "nothing is counted";
   for (int i = 0; i < 50'000; ++i) {
     const Time now = at(microseconds(i));
     const PathId path = *table.pick(now);
