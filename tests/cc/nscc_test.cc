@@ -2,6 +2,7 @@
 //
 // Unless stated: 100 Gb/s, 12 us, 4160-byte packets. So BDP 150000, largest window 225000, target
 // delay 12 us, fi 20800, eta 624, alpha 1386.67 bytes per us, adjust_bytes 33280.
+#include "cc/nscc_tuning.h"
 #include "tests/cc/algorithms_under_test.h"
 
 namespace spindrift::test {
@@ -108,6 +109,19 @@ TEST(NsccDerivedValues, MatchTheTable) {
       }
     }
   }
+}
+
+TEST(NsccDerivedValues, EveryParameterReachesItsField) {
+  ASSERT_EQ(kNscc.parameters.size(), kNsccParameterCount);
+  std::vector<double> values(kNsccParameterCount);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<double>(i + 1);
+  const NsccChosen chosen = chosen_from(values);
+  EXPECT_EQ(chosen.base_rtt_us, 1);
+  EXPECT_EQ(chosen.gamma, 11);
+  EXPECT_EQ(chosen.delay_gain, 18);
+  EXPECT_EQ(kNscc.parameters[10].name, "gamma");
+  EXPECT_EQ(kNscc.parameters[17].name, "delay_gain");
 }
 
 TEST(NsccDerivedValues, UnknownNetworkIsTheReferenceNetwork) {
