@@ -144,6 +144,10 @@ Result<ListenerId> EndpointImpl::listen(std::string_view address, const ListenOp
                     Error(ErrorCode::kUnavailable, absl::StrCat(std::string(address),
                                                                 ": this host has no address "
                                                                 "of that family")));
+  for (const std::uint16_t rail : listener.rails) {
+    const Status opened = io_->open_entropies(rail, 1);  // strangers are answered before any accept
+    if (!opened.ok()) return remember(ConnId{}, opened.error());
+  }
   listener.id = ListenerId{static_cast<std::uint32_t>(ctx_.listeners.size() + 1)};
   ctx_.listeners.push_back(listener);
   return listener.id;

@@ -1,0 +1,94 @@
+#pragma once
+// A small world for endpoint tests: endpoints that reach each other, and a way to let time pass.
+// The contract suite runs unchanged over every implementation: a later provider or engine adds one.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "spindrift/endpoint.h"
+
+namespace spindrift {
+
+// Faults applied to what an endpoint sends, in the syntax of the fault wrapper; empty: none.
+struct WorldEndpointConfig {
+  EndpointConfig endpoint{};
+  std::string faults{};
+};
+
+class EndpointWorld {
+ public:
+  virtual ~EndpointWorld() = default;
+  virtual std::string name() const = 0;
+  // An endpoint that listens nowhere yet.
+  virtual std::unique_ptr<Endpoint> make(const WorldEndpointConfig& config) = 0;
+  // An address for listen() that no other endpoint of this world uses.
+  virtual std::string listen_address() = 0;
+  // Lets some time pass (virtual or real) after the endpoints had their turns.
+  virtual void pass_time() = 0;
+  virtual Time now() const = 0;
+};
+
+// Every implementation the suite runs over: "memory", "udp", ...
+struct WorldFactory {
+  std::string name;
+  std::function<std::unique_ptr<EndpointWorld>()> make;
+};
+std::vector<WorldFactory> all_worlds();
+
+// Two connected endpoints and what tests do with them.
+class Pair {
+ public:
+  struct Options {
+    WorldEndpointConfig a{};
+    WorldEndpointConfig b{};
+    ConnectOptions connect{};
+    ConnectOptions accept{};
+  };
+  Pair(EndpointWorld& world, const Options& options);
+
+  // One turn of both endpoints, then some time.
+  void step();
+  // Steps until `is_done`, or `limit` (world time) has passed: false.
+  bool run_until(const std::function<bool()>& is_done, Duration limit = std::chrono::seconds(20));
+  // Connects a to b and waits until both are open.
+  bool open();
+
+  // Completions taken from an endpoint, in order.
+  std::vector<Completion>& take(Endpoint& endpoint);
+  bool wait_completions(Endpoint& endpoint, std::size_t count,
+                        Duration limit = std::chrono::seconds(20));
+
+  EndpointWorld& world;
+  std::unique_ptr<Endpoint> a;
+  std::unique_ptr<Endpoint> b;
+  ConnId ab{};  // a's end
+  ConnId ba{};  // b's end
+  std::vector<ConnEvent> a_events;
+  std::vector<ConnEvent> b_events;
+  std::vector<Completion> a_done;
+  std::vector<Completion> b_done;
+  Options options;
+  std::string address;
+
+ private:
+  void drain();
+};
+
+// Registered memory filled with a pattern that depends on `seed` and the offset.
+struct Buffer {
+  Buffer(Endpoint& endpoint, std::size_t bytes, Access access = kAllAccess);
+  void fill(std::uint64_t seed);
+  void clear() { std::fill(bytes.begin(), bytes.end(), std::byte{0}); }
+  bool matches(std::uint64_t seed, std::size_t offset, std::size_t count,
+               std::size_t pattern_offset = 0) const;
+  std::vector<std::byte> bytes;
+  MemoryRegion region;
+};
+std::byte pattern(std::uint64_t seed, std::size_t offset);
+
+std::uint64_t counter(const Endpoint& endpoint, std::string_view name);
+std::uint64_t counter(const Endpoint& endpoint, ConnId conn, std::string_view name);
+double state(const Endpoint& endpoint, ConnId conn, std::string_view name);
+
+}  // namespace spindrift
