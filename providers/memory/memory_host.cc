@@ -180,14 +180,14 @@ void MemoryHost::send(std::span<const TxPacket> packets) {
       source.port = static_cast<std::uint16_t>(
           kFirstEntropyPort + (packet.rail * kMaxPaths + packet.entropy) % kFirstEntropyPort);
       tx_bytes_ += bytes;
-      is_under_way =
-          wire_.transmit(index_, packet, source, burst_.id, serial, config_.copies_on_send);
+      is_under_way = wire_.transmit(
+          MemorySend{&packet, index_, source, burst_.id, serial, config_.copies_on_send});
     }
     if (!is_under_way || config_.copies_on_send) on_gone(serial);
   }
 }
 
-bool MemoryHost::continues_burst(const TxPacket& packet, std::size_t bytes) {
+bool MemoryHost::continues_burst(const TxPacket& packet, std::size_t bytes) const {
   return burst_.id != 0 && burst_.packets < config_.max_burst_packets && burst_.packet_bytes > 0 &&
          bytes <= burst_.packet_bytes && burst_.total_bytes + bytes <= config_.max_burst_bytes &&
          packet.rail == burst_.rail && packet.entropy == burst_.entropy &&

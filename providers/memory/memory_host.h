@@ -45,7 +45,7 @@ class MemoryHost final : public PacketIo {
   static constexpr std::size_t kHeaders = 256;
   static constexpr std::size_t kErrors = 64;
 
-  bool continues_burst(const TxPacket& packet, std::size_t bytes);
+  bool continues_burst(const TxPacket& packet, std::size_t bytes) const;
 
   MemoryWire& wire_;
   MemoryHostConfig config_;

@@ -74,8 +74,9 @@ void MemoryWire::add_address(const NetAddress& address, std::size_t host) {
   entry->second = host;
 }
 
-bool MemoryWire::transmit(std::size_t host, const TxPacket& packet, const NetAddress& source,
-                          std::uint64_t burst, std::uint64_t send_serial, bool is_copied) {
+bool MemoryWire::transmit(const MemorySend& send) {
+  const TxPacket& packet = *send.packet;
+  const std::size_t host = send.host;
   if (!may_travel(host, packet)) return false;
   const auto port = rails_.find(*packet.to);
   if (port == rails_.end()) {
@@ -95,14 +96,14 @@ bool MemoryWire::transmit(std::size_t host, const TxPacket& packet, const NetAdd
   slot.from_host = host;
   slot.to_host = port->second.host;
   slot.to_rail = port->second.rail;
-  slot.send_serial = send_serial;
-  slot.burst = burst;
-  slot.source = source;
+  slot.send_serial = send.serial;
+  slot.burst = send.burst;
+  slot.source = send.source;
   slot.ecn = ecn;
   slot.dscp = packet.dscp;
   // Kept for the answer of a host that refuses.
   slot.error = IoError{IoError::Kind::kPortUnreachable, *packet.to, packet.rail, packet.entropy, 0};
-  fill(slot, packet, is_copied);
+  fill(slot, packet, send.is_copied);
   schedule(arrival, index);
   return true;
 }

@@ -41,6 +41,15 @@ struct MemorySlot {
   std::unique_ptr<std::byte[]> data{};  // max_packet_bytes of the network
 };
 
+struct MemorySend {
+  const TxPacket* packet = nullptr;
+  std::size_t host = 0;
+  NetAddress source{};
+  std::uint64_t burst = 0;
+  std::uint64_t serial = 0;  // of the sending host
+  bool is_copied = true;
+};
+
 class MemoryWire {
  public:
   explicit MemoryWire(const MemoryNetworkConfig& config);
@@ -60,8 +69,7 @@ class MemoryWire {
   bool has_rail(const NetAddress& address) const { return rails_.contains(address); }
 
   // Packets. True when the packet went under way: its slot then reports to the host on delivery.
-  bool transmit(std::size_t host, const TxPacket& packet, const NetAddress& source,
-                std::uint64_t burst, std::uint64_t send_serial, bool is_copied);
+  bool transmit(const MemorySend& send);
   MemorySlot& slot(std::uint32_t index) { return *slots_[index]; }
   void free_slot(std::uint32_t index) { free_slots_.push_back(index); }
 

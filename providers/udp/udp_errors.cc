@@ -15,7 +15,7 @@ namespace spindrift {
 namespace {
 
 struct alignas(cmsghdr) ErrorControl {
-  std::array<char, 512> bytes;
+  std::array<char, 512> bytes{};
 };
 
 bool is_extended_error(const cmsghdr& one) {
@@ -91,7 +91,6 @@ std::size_t UdpErrors::poll(std::span<const UdpRail> rails, std::span<IoError> o
 bool UdpErrors::read_one(int fd, IoError& out, bool& has_error) {
   has_error = false;
   SocketAddress to;
-  std::memset(&to, 0, sizeof to);
   ErrorControl control;
   msghdr header{};
   header.msg_name = &to.any;

@@ -23,7 +23,6 @@ constexpr std::uint32_t kSmallestMtu = 1280;
 
 NetAddress address_of(const ifaddrs& interface) {
   SocketAddress address;
-  std::memset(&address, 0, sizeof address);
   if (interface.ifa_addr == nullptr) return NetAddress{};
   const auto family = interface.ifa_addr->sa_family;
   if (family == AF_INET) std::memcpy(&address.v4, interface.ifa_addr, sizeof address.v4);

@@ -43,7 +43,7 @@ class UdpReceiver {
     std::uint8_t traffic_class = 0;
   };
   struct alignas(cmsghdr) Control {
-    std::array<char, 128> bytes;
+    std::array<char, 128> bytes{};
   };
 
   std::size_t hand_out(std::span<RxPacket> out);
@@ -66,8 +66,8 @@ class UdpReceiver {
 
   std::array<mmsghdr, kMaxMessages> headers_{};
   std::array<iovec, kMaxMessages> pieces_{};
-  std::array<SocketAddress, kMaxMessages> sources_;
-  std::array<Control, kMaxMessages> controls_;
+  std::array<SocketAddress, kMaxMessages> sources_{};
+  std::array<Control, kMaxMessages> controls_{};
   std::array<std::uint32_t, kMaxMessages> slot_buffers_{};
 
   std::uint64_t packets_ = 0;

@@ -40,7 +40,7 @@ class UdpSender {
   static constexpr std::size_t kPiecesPerPacket = kMaxPieces + 2;
 
   struct Packet {
-    SocketAddress to;
+    SocketAddress to{};
     std::uint32_t bytes = 0;
     std::uint32_t first_piece = 0;
     std::uint32_t pieces = 0;
@@ -51,7 +51,7 @@ class UdpSender {
     std::array<std::byte, 4> trailer{};
   };
   struct alignas(cmsghdr) Control {
-    std::array<char, 64> bytes;
+    std::array<char, 64> bytes{};
   };
 
   void add(const TxPacket& packet, const TxPacket* previous);
@@ -77,7 +77,7 @@ class UdpSender {
   bool has_failed_ = false;
 
   std::array<mmsghdr, kMaxMessages> messages_{};
-  std::array<Control, kMaxMessages> controls_;
+  std::array<Control, kMaxMessages> controls_{};
   std::array<std::size_t, kMaxMessages> message_packets_{};
 
   std::uint64_t tx_packets_ = 0;

@@ -93,7 +93,6 @@ UniqueFd::~UniqueFd() {
 
 SocketAddress to_socket_address(const NetAddress& address) {
   SocketAddress result;
-  std::memset(&result, 0, sizeof result);
   if (address.family == 4) {
     result.v4.sin_family = AF_INET;
     result.v4.sin_port = htons(address.port);
@@ -159,7 +158,6 @@ bool set_gro(int fd) {
 
 NetAddress local_address_of(int fd) {
   SocketAddress address;
-  std::memset(&address, 0, sizeof address);
   address.length = sizeof(sockaddr_in6);
   if (getsockname(fd, &address.any, &address.length) != 0) return NetAddress{};
   return to_net_address(address);

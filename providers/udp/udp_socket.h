@@ -34,13 +34,13 @@ class UniqueFd {
 };
 
 // Large enough for both families, and smaller than sockaddr_storage: there is one per packet.
-struct SocketAddress {
+struct SocketAddress {  // NOLINT: the union is initialised by its longest member
   union {
     sockaddr any;
     sockaddr_in v4;
-    sockaddr_in6 v6;
+    sockaddr_in6 v6{};
   };
-  socklen_t length;
+  socklen_t length = 0;
 };
 SocketAddress to_socket_address(const NetAddress& address);
 NetAddress to_net_address(const SocketAddress& address);
