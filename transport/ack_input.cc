@@ -292,7 +292,8 @@ void on_trimmed(EngineContext& ctx, Connection& c, const wire::Nack& nack, LossC
   SentUnit* unit = c.send->log.find(extend(c.send->log, nack.psn));
   if (unit == nullptr || unit->state != SentUnit::State::kInFlight) return;
   LossReport report(ctx, c, cause, now);
-  report.lose(*unit, PathOutcome::kTrimmed);
+  report.lose(*unit);
+  report.blame(unit->path, PathOutcome::kTrimmed, 1);
 }
 
 }  // namespace

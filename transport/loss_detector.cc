@@ -44,7 +44,7 @@ Duration current_rto(const Connection& c) {
   return c.rtt.timeout(c.options.rto_min, c.options.rto_max, kFirstRto);
 }
 
-void LossReport::lose(SentUnit& unit, PathOutcome outcome) {
+void LossReport::lose(SentUnit& unit) {
   SendState& send = *c_.send;
   send.log.take_out(unit, SentUnit::State::kLost);
   if (send.lost.is_full()) {
@@ -63,10 +63,14 @@ void LossReport::lose(SentUnit& unit, PathOutcome outcome) {
   event_.lost_bytes += unit.nominal_bytes;
   ++event_.lost_packets;
   event_.newest_sent_time = std::max(event_.newest_sent_time, unit.sent_time);
-  const PathFeedback feedback{.path = unit.path, .outcome = outcome, .packets = 1};
-  const PathState before = c_.paths->state(unit.path);
+}
+
+void LossReport::blame(PathId path, PathOutcome outcome, std::uint32_t packets) {
+  if (packets == 0) return;
+  const PathFeedback feedback{.path = path, .outcome = outcome, .packets = packets};
+  const PathState before = c_.paths->state(path);
   c_.paths->on_feedback({&feedback, 1}, now_, current_rto(c_));
-  if (before != PathState::kBad && c_.paths->state(unit.path) == PathState::kBad)
+  if (before != PathState::kBad && c_.paths->state(path) == PathState::kBad)
     ++c_.counters.paths_went_bad;
 }
 
@@ -81,15 +85,19 @@ void judge_by_path(LossReport& report, Connection& c, PathId path, const AckView
   const std::uint64_t newest = c.send->loss.newest_acked_seq[path.value];
   const std::uint64_t threshold = c.send->loss.reorder_threshold[path.value];
   int uncovered = 0;
+  std::uint32_t lost = 0;
   for (SentUnit* unit = log.path_head(path); unit != nullptr;) {
-    if (unit->path_seq.value + threshold > newest || uncovered == kMaxUncovered) return;
+    if (unit->path_seq.value + threshold > newest || uncovered == kMaxUncovered) break;
     SentUnit* following = log.path_next(*unit);
-    if (view.says_missing(unit->psn))
-      report.lose(*unit, PathOutcome::kLost);
-    else
+    if (view.says_missing(unit->psn)) {
+      report.lose(*unit);
+      ++lost;
+    } else {
       ++uncovered;
+    }
     unit = following;
   }
+  report.blame(path, PathOutcome::kLost, lost);
 }
 
 void judge_by_time(EngineContext& ctx, Connection& c, Time now) {
@@ -100,6 +108,7 @@ void judge_by_time(EngineContext& ctx, Connection& c, Time now) {
   LossReport report(ctx, c, LossCause::kReordered, now);
   for (std::uint32_t i = 0; i < c.send->log.path_count(); ++i) {
     const PathId path{static_cast<std::uint16_t>(i)};
+    std::uint32_t lost = 0;
     while (SentUnit* unit = c.send->log.path_head(path)) {
       if (unit->sent_time >= loss.newest_acked_sent) break;  // nothing sent later arrived
       const Time due = unit->sent_time + patience;
@@ -107,8 +116,10 @@ void judge_by_time(EngineContext& ctx, Connection& c, Time now) {
         loss.next_check = std::min(loss.next_check, due);
         break;
       }
-      report.lose(*unit, PathOutcome::kLost);
+      report.lose(*unit);
+      ++lost;
     }
+    report.blame(path, PathOutcome::kLost, lost);
   }
 }
 
@@ -121,8 +132,10 @@ void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time
     SentUnit* unit = c.send->log.find(Psn{view.sack_base.value + i});
     if (unit == nullptr) continue;
     if (unit->state == SentUnit::State::kInFlight && unit->sent_time <= old_enough &&
-        view.says_missing(unit->psn))
-      report.lose(*unit, PathOutcome::kLost);
+        view.says_missing(unit->psn)) {
+      report.lose(*unit);
+      report.blame(unit->path, PathOutcome::kLost, 1);
+    }
   }
 }
 
@@ -133,17 +146,10 @@ void judge_by_timeout(EngineContext& ctx, Connection& c, Duration rto, Time now)
     std::uint32_t packets = 0;
     while (SentUnit* unit = c.send->log.path_head(path)) {
       if (unit->sent_time + rto > now) break;
-      // The path is judged once, by all of its packets together, below.
-      report.lose(*unit, PathOutcome::kLost);
+      report.lose(*unit);
       ++packets;
     }
-    if (packets == 0) continue;
-    const PathFeedback feedback{
-        .path = path, .outcome = PathOutcome::kTimedOut, .packets = packets};
-    const PathState before = c.paths->state(path);
-    c.paths->on_feedback({&feedback, 1}, now, rto);
-    if (before != PathState::kBad && c.paths->state(path) == PathState::kBad)
-      ++c.counters.paths_went_bad;
+    report.blame(path, PathOutcome::kTimedOut, packets);
   }
 }
 

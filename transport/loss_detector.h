@@ -36,7 +36,9 @@ class LossReport {
   // Tells the flow.
   ~LossReport();
   // `unit` is in flight. It will be sent again.
-  void lose(SentUnit& unit, PathOutcome outcome);
+  void lose(SentUnit& unit);
+  // What the path's policy hears of it.
+  void blame(PathId path, PathOutcome outcome, std::uint32_t packets);
 
  private:
   EngineContext& ctx_;
