@@ -77,8 +77,8 @@ void acknowledge(AckWork& work, SentUnit& unit) {
   work.paths.add(unit);
   loss.newest_acked_seq[unit.path.value] =
       std::max(loss.newest_acked_seq[unit.path.value], unit.path_seq.value);
-  // Of a retransmitted unit nobody knows which copy arrived.
-  if (unit.transmissions == 1)
+  // Of a unit sent again nobody knows which copy arrived, but a fresh one cannot be here so soon.
+  if (unit.transmissions == 1 || work.now - unit.sent_time >= c.rtt.min())
     loss.newest_acked_sent = std::max(loss.newest_acked_sent, unit.sent_time);
   c.send->log.take_out(unit, State::kAcked);
   if (c.send->stalled && *c.send->stalled == unit.psn) wake_stalled(c);
@@ -187,6 +187,9 @@ void take_response(AckWork& work, std::span<const std::byte> rest) {
 
 void on_progress(AckWork& work) {
   SendState& send = *work.c.send;
+  // By time it is judged after the whole batch: the next packet may be the missing acknowledgement.
+  send.loss.next_check = work.now;
+  work.ctx.arm(work.c, work.now);
   send.timeouts_in_row = 0;
   send.last_progress = work.now;
   send.tail_probe =
@@ -331,16 +334,14 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
   if (trigger_unit == nullptr && !ack.is_probe) trigger_unit = log.find_retired(trigger);
   if (work.event.acked_packets != 0) {
     give_path_feedback(work, trigger_unit);
-    on_progress(work);
   } else if (!is_newest) {
     ++c.counters.acks_stale;
   }
   feed_flow(work, state, c.send->peer_received_quanta);
   judge(work, view);
   if (ack.is_probe) answer_probe(work, ack, view);
+  if (work.event.acked_packets != 0) on_progress(work);
   log.retire();
-  judge_by_time(ctx, c, now);
-  ctx.arm(c, c.send->loss.next_check);
   deliver_requests(ctx, c);
   ctx.make_ready(c);
 }

@@ -177,7 +177,7 @@ bool owes_anything(const Connection& c) {
   if (!c.receive || !c.send || !c.paths) return false;
   const AckState& ack = c.receive->ack;
   return ack.trigger_count != 0 || ack.probe_count != 0 || ack.owes_update ||
-         c.receive->nack_count != 0 || c.send->wants_probe || c.send->path_probe ||
+         c.receive->nack_count != 0 || c.send->probes_wanted != 0 || c.send->path_probe ||
          c.wants_abort_notice;
 }
 
@@ -197,8 +197,8 @@ std::size_t send_owed(EngineContext& ctx, Connection& c, std::span<TxPacket> out
     build_probe(c, *c.send->path_probe, now, out[sent++]);
     c.send->path_probe.reset();
   }
-  if (c.send->wants_probe && sent < out.size()) {
-    c.send->wants_probe = false;
+  while (c.send->probes_wanted != 0 && sent < out.size()) {
+    --c.send->probes_wanted;
     build_probe(c, next_ack_path(c), now, out[sent++]);
   }
   ctx.transmissions += sent;

@@ -174,7 +174,7 @@ struct SendState {
   std::array<ProbeRecord, 8> probes{};
   std::uint16_t next_opaque = 1;
   std::optional<PathId> path_probe;  // BAD path to probe now
-  bool wants_probe = false;          // tail, credit, keepalive
+  std::uint8_t probes_wanted = 0;    // tail, timeout, credit, keepalive
   bool wants_close = false;
   Time last_cnp{};
   Time credit_probe = kNever;

@@ -13,6 +13,8 @@ namespace spindrift {
 namespace {
 
 constexpr std::uint32_t kMaxBackoffShift = 10;
+// On as many paths: one dark path must not swallow them all.
+constexpr std::uint8_t kProbesPerTimeout = 2;
 
 Duration backed_off_rto(const Connection& c) {
   const std::uint32_t shift = std::min(c.send->timeouts_in_row, kMaxBackoffShift);
@@ -45,10 +47,9 @@ bool is_waiting_for_credits(const Connection& c) {
 void check_rto(EngineContext& ctx, Connection& c, Time now) {
   if (rto_deadline(c) > now) return;
   ++c.counters.timeouts;
-  // What was sent within the last RTO may still be answered; the timer goes on for it.
-  judge_by_timeout(ctx, c, current_rto(c), now);
   ++c.send->timeouts_in_row;
   c.send->last_progress = now;
+  c.send->probes_wanted = kProbesPerTimeout;
   ctx.make_ready(c);
 }
 
@@ -57,7 +58,7 @@ void check_tail(EngineContext& ctx, Connection& c, Time now) {
   if (send.tail_probe > now) return;
   send.tail_probe = kNever;
   if (send.log.in_flight_packets() == 0) return;
-  send.wants_probe = true;
+  send.probes_wanted = 1;
   ctx.make_ready(c);
 }
 
@@ -77,7 +78,7 @@ void check_credits(EngineContext& ctx, Connection& c, Time now) {
   if (send.credit_probe > now) return;
   send.credit_backoff = std::min(2 * send.credit_backoff, c.options.rto_max);
   send.credit_probe = now + send.credit_backoff;
-  send.wants_probe = true;
+  send.probes_wanted = 1;
   ctx.make_ready(c);
 }
 
@@ -159,7 +160,7 @@ void check_keepalive(EngineContext& ctx, Connection& c, Time now) {
     return;
   }
   c.next_keepalive = now + c.options.keepalive;
-  c.send->wants_probe = true;
+  c.send->probes_wanted = 1;
   // A peer that does not progress on its own may rightly be silent while nobody asks it anything.
   if (c.peer.progresses_alone && !c.awaits_keepalive) {
     c.awaits_keepalive = true;

@@ -354,7 +354,7 @@ void on_hello_reply(EngineContext& ctx, Connection& c, const wire::RudRequest& p
   ++ctx.open_connections;
   open_data(ctx, c, hello.receive_credits, now);
   c.receive->ack.owes_update = true;  // tells the target that its ACCEPT is here
-  c.send->wants_probe = true;         // first RTT
+  c.send->probes_wanted = 1;          // first RTT
   ctx.push_event(ConnEvent::Kind::kEstablished, c);
   ctx.make_ready(c);
   ctx.arm(c, now);

@@ -127,7 +127,9 @@ void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time
                     Time now) {
   const Time old_enough =
       probe_sent - std::max(c.paths->slowest_rtt(), c.rtt.smoothed()) - reorder_window(c);
-  LossReport report(ctx, c, LossCause::kReordered, now);
+  const LossCause cause =
+      c.send->timeouts_in_row == 0 ? LossCause::kReordered : LossCause::kTimeout;
+  LossReport report(ctx, c, cause, now);
   for (std::uint64_t i = 0; i < 64; ++i) {
     SentUnit* unit = c.send->log.find(Psn{view.sack_base.value + i});
     if (unit == nullptr) continue;
@@ -136,20 +138,6 @@ void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time
       report.lose(*unit);
       report.blame(unit->path, PathOutcome::kLost, 1);
     }
-  }
-}
-
-void judge_by_timeout(EngineContext& ctx, Connection& c, Duration rto, Time now) {
-  LossReport report(ctx, c, LossCause::kTimeout, now);
-  for (std::uint32_t i = 0; i < c.send->log.path_count(); ++i) {
-    const PathId path{static_cast<std::uint16_t>(i)};
-    std::uint32_t packets = 0;
-    while (SentUnit* unit = c.send->log.path_head(path)) {
-      if (unit->sent_time + rto > now) break;
-      report.lose(*unit);
-      ++packets;
-    }
-    report.blame(path, PathOutcome::kTimedOut, packets);
   }
 }
 

@@ -6,7 +6,9 @@
 //  * by time: a packet sent later (on any path) arrived and the slowest live path had its time
 //  (RACK);
 //  * by probe: the answer to a probe sent well after the packet says that it is missing.
-// Trimmed packets and timeouts are told from outside.
+// A timeout alone loses nothing: when nothing at all is heard, the peer (or this host) has most
+// likely been held up, and sending everything again would only add to it. Timeouts send probes;
+// what their answers show missing is lost. Trimmed packets are told from outside.
 #include "transport/engine_context.h"
 
 namespace spindrift {
@@ -54,7 +56,6 @@ void judge_by_time(EngineContext& ctx, Connection& c, Time now);
 // The answer to a probe sent at `probe_sent`: what was sent an RTT before and is missing is lost.
 void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time probe_sent,
                     Time now);
-void judge_by_timeout(EngineContext& ctx, Connection& c, Duration rto, Time now);
 // A retransmission proved needless: be more patient on this path, or in time.
 void on_spurious(Connection& c, const SentUnit& unit, Time now);
 
