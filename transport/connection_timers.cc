@@ -196,6 +196,16 @@ void run_open_timers(EngineContext& ctx, Connection& c, Time now) {
 
 }  // namespace
 
+void note_credit_wait(Connection& c, Time now) {
+  SendState& send = *c.send;
+  if (!is_waiting_for_credits(c)) {
+    send.credit_probe = kNever;
+  } else if (send.credit_probe == kNever) {
+    send.credit_backoff = current_rto(c);
+    send.credit_probe = now + send.credit_backoff;
+  }
+}
+
 void run_timers(EngineContext& ctx, Connection& c, Time now) {
   if (is_over(c.phase)) return;
   check_deadlines(ctx, c, now);

@@ -263,7 +263,9 @@ std::size_t PacketEngine::transmit(Connection& c, std::span<TxPacket> out, Time 
   count += send_owed(ctx_, c, out.subspan(count), now);
   if (c.send && count < out.size()) count += send_burst(ctx_, c, out.subspan(count), now, more);
   more = more || owes_anything(c) || (count == out.size() && !is_over(c.phase));
-  if (!is_over(c.phase)) ctx_.arm(c, next_timer(c));
+  if (is_over(c.phase)) return count;
+  if (c.send) note_credit_wait(c, now);
+  ctx_.arm(c, next_timer(c));
   return count;
 }
 

@@ -62,7 +62,7 @@ struct TxPacket {
 };
 
 struct PacketIoCaps {
-  std::string name;                     // "udp"
+  std::string name;                     // the scheme of its addresses, "udp"; wrappers keep it
   std::uint32_t max_packet_bytes = 0;   // largest UDP payload the provider can carry at all
   std::uint32_t max_burst_bytes = 0;    // consecutive equal packets of one path that leave as one
                                         // super-packet (GSO); 0: no such gain

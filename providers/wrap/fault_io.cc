@@ -138,7 +138,6 @@ FaultIoImpl::FaultIoImpl(std::unique_ptr<PacketIo> inner, const FaultConfig& con
       caps_(inner_->caps()),
       rng_(config.seed),
       headers_(kHeaders * kMaxHeaderBytes) {
-  caps_.name = "fault(" + caps_.name + ")";
   delayed_.reserve(kSlots);
   set_faults(config);
 }
@@ -153,9 +152,7 @@ void FaultIoImpl::set_faults(const FaultConfig& config) {
 // A rail may change what the inner provider says of itself.
 Result<std::uint16_t> FaultIoImpl::add_rail(const NetAddress& local) {
   auto rail = inner_->add_rail(local);
-  const std::string name = std::move(caps_.name);
   caps_ = inner_->caps();
-  caps_.name = name;
   return rail;
 }
 

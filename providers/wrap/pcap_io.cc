@@ -166,10 +166,7 @@ class PcapIo final : public PacketIo {
   void counters(CounterWriter& out) const override;
 
  private:
-  void refresh_caps() {
-    caps_ = inner_->caps();
-    caps_.name = "pcap(" + caps_.name + ")";
-  }
+  void refresh_caps() { caps_ = inner_->caps(); }
 
   std::unique_ptr<PacketIo> inner_;
   PacketIoCaps caps_;
