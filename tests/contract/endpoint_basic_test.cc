@@ -1,20 +1,16 @@
 // The endpoint contract, first half: opening, the operations, their order.
 #include <gtest/gtest.h>
 
-#include "tests/contract/endpoint_world.h"
+#include "tests/contract/endpoint_contract.h"
 
 namespace spindrift {
-namespace {
-
-class EndpointContract : public testing::TestWithParam<WorldFactory> {
- protected:
-  std::unique_ptr<EndpointWorld> world = GetParam().make();
-};
 
 INSTANTIATE_TEST_SUITE_P(Worlds, EndpointContract, testing::ValuesIn(all_worlds()),
                          [](const testing::TestParamInfo<WorldFactory>& named) {
                            return named.param.name;
                          });
+
+namespace {
 
 TEST_P(EndpointContract, OpensAndTellsBothSidesWhatWasNegotiated) {
   Pair::Options options;

@@ -1,6 +1,7 @@
 #include "tests/contract/endpoint_world.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "spindrift/open.h"
 
@@ -20,17 +21,20 @@ class MemoryWorld final : public EndpointWorld {
 
   std::unique_ptr<Endpoint> make(const WorldEndpointConfig& config) override {
     MemoryHostConfig host;
-    NetAddress address{.port = 0, .family = 4};
-    address.ip = {10, 0, 0, static_cast<std::uint8_t>(++hosts_)};
-    host.addresses = {address};
+    ++hosts_;
+    for (std::uint32_t rail = 0; rail < config.rails; ++rail) {
+      NetAddress address{.port = 0, .family = 4};
+      address.ip = {10, static_cast<std::uint8_t>(rail), 0, static_cast<std::uint8_t>(hosts_)};
+      host.addresses.push_back(address);
+    }
     host.copies_on_send = has_bursts_;
     if (has_bursts_) {
       host.max_burst_packets = 16;
       host.max_burst_bytes = 65536;
     }
     std::unique_ptr<PacketIo> io = network_.add_host(host);
-    const auto rail = io->add_rail(address);
-    SPINDRIFT_CHECK(rail.ok());
+    for (const NetAddress& address : host.addresses)
+      SPINDRIFT_CHECK(io->add_rail(address).ok());
     if (!config.faults.empty()) {
       const auto faults = parse_fault_spec(config.faults);
       SPINDRIFT_CHECK(faults.ok());
@@ -43,15 +47,18 @@ class MemoryWorld final : public EndpointWorld {
     return std::move(made).value();
   }
   std::string listen_address() override { return "memory://"; }
-  void pass_time() override {
-    const Time step = network_.now() + std::chrono::microseconds(2);
-    const Time event = network_.next_event();
-    network_.advance_to(std::min(std::max(event, step), network_.now() + kLongestStep));
+  std::string nobody_address() override { return "memory://10.9.9.9:4793"; }
+  void pass_time(Time deadline) override {
+    const Time now = network_.now();
+    const Time next = std::min({network_.next_event(), deadline, now + kLongestStep});
+    network_.advance_to(std::max(next, now + kShortestStep));
   }
   Time now() const override { return network_.now(); }
+  MemoryNetwork* network() override { return &network_; }
 
  private:
-  static constexpr Duration kLongestStep = std::chrono::microseconds(50);
+  static constexpr Duration kShortestStep = std::chrono::microseconds(2);
+  static constexpr Duration kLongestStep = std::chrono::milliseconds(10);
   MemoryNetwork network_;
   bool has_bursts_;
   unsigned hosts_ = 0;
@@ -59,21 +66,28 @@ class MemoryWorld final : public EndpointWorld {
 
 class UdpWorld final : public EndpointWorld {
  public:
-  std::string name() const override { return "udp"; }
+  explicit UdpWorld(bool is_ipv6) : is_ipv6_(is_ipv6) {}
+  std::string name() const override { return is_ipv6_ ? "udp6" : "udp"; }
   std::unique_ptr<Endpoint> make(const WorldEndpointConfig& config) override {
     OpenOptions options;
     options.endpoint = config.endpoint;
     options.faults = config.faults;
-    auto made = open_endpoint("udp://127.0.0.1:0", options);
+    std::string address = is_ipv6_ ? "udp://[::1]:0" : "udp://127.0.0.1:0";
+    if (config.rails == 2) address += ",127.0.0.2:0";
+    auto made = open_endpoint(address, options);
     SPINDRIFT_CHECK(made.ok());
     return std::move(made).value();
   }
   std::string listen_address() override { return "udp://"; }
-  void pass_time() override {}
+  std::string nobody_address() override { return is_ipv6_ ? "udp://[::1]:9" : "udp://127.0.0.1:9"; }
+  void pass_time(Time /*deadline*/) override {}
   Time now() const override {
     return Time(
         std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
   }
+
+ private:
+  bool is_ipv6_;
 };
 
 }  // namespace
@@ -81,7 +95,11 @@ class UdpWorld final : public EndpointWorld {
 std::vector<WorldFactory> all_worlds() {
   return {{"memory", [] { return std::make_unique<MemoryWorld>(false); }},
           {"memory_bursts", [] { return std::make_unique<MemoryWorld>(true); }},
-          {"udp", [] { return std::make_unique<UdpWorld>(); }}};
+          {"udp", [] { return std::make_unique<UdpWorld>(false); }}};
+}
+
+WorldFactory ipv6_world() {
+  return {"udp6", [] { return std::make_unique<UdpWorld>(true); }};
 }
 
 Pair::Pair(EndpointWorld& w, const Options& o)
@@ -96,19 +114,21 @@ void Pair::drain() {
   ConnEvent events[16];
   for (std::size_t n = a->poll(completions); n != 0; n = a->poll(completions))
     a_done.insert(a_done.end(), completions, completions + n);
-  for (std::size_t n = b->poll(completions); n != 0; n = b->poll(completions))
-    b_done.insert(b_done.end(), completions, completions + n);
   for (std::size_t n = a->poll_events(events); n != 0; n = a->poll_events(events))
     a_events.insert(a_events.end(), events, events + n);
+  if (b_is_frozen) return;
+  for (std::size_t n = b->poll(completions); n != 0; n = b->poll(completions))
+    b_done.insert(b_done.end(), completions, completions + n);
   for (std::size_t n = b->poll_events(events); n != 0; n = b->poll_events(events))
     b_events.insert(b_events.end(), events, events + n);
 }
 
 void Pair::step() {
   a->progress();
-  b->progress();
+  if (!b_is_frozen) b->progress();
   drain();
-  world.pass_time();
+  world.pass_time(b_is_frozen ? a->next_deadline()
+                              : std::min(a->next_deadline(), b->next_deadline()));
 }
 
 bool Pair::run_until(const std::function<bool()>& is_done, Duration limit) {
@@ -121,27 +141,44 @@ bool Pair::run_until(const std::function<bool()>& is_done, Duration limit) {
 }
 
 bool Pair::open() {
-  const auto conn = a->connect(address, options.connect);
-  if (!conn.ok()) return false;
-  ab = conn.value();
-  const bool is_asked = run_until([this] {
-    return std::any_of(b_events.begin(), b_events.end(), [](const ConnEvent& event) {
-      return event.kind == ConnEvent::Kind::kRequest;
-    });
-  });
-  if (!is_asked) return false;
-  ba = b_events.back().conn;
+  const Ends ends = open_another(options.connect, options.accept);
+  ab = ends.ab;
+  ba = ends.ba;
+  a_events.clear();
   b_events.clear();
-  if (!b->accept(ba, options.accept).ok()) return false;
-  const bool is_open = run_until([this] {
-    const auto at_a = a->info(ab);
-    const auto at_b = b->info(ba);
+  return ba.value != 0;
+}
+
+Pair::Ends Pair::open_another(const ConnectOptions& connect, const ConnectOptions& accept) {
+  Ends ends;
+  const auto conn = a->connect(address, connect);
+  if (!conn.ok()) return ends;
+  ends.ab = conn.value();
+  const auto has_request = [this] {
+    return !b_events.empty() && b_events.back().kind == ConnEvent::Kind::kRequest;
+  };
+  b_events.clear();
+  if (!run_until(has_request)) return ends;
+  const ConnId asked = b_events.back().conn;
+  if (!b->accept(asked, accept).ok()) return ends;
+  const bool is_open = run_until([&] {
+    const auto at_a = a->info(ends.ab);
+    const auto at_b = b->info(asked);
     return at_a.ok() && at_b.ok() && at_a.value().state == ConnState::kOpen &&
            at_b.value().state == ConnState::kOpen;
   });
-  a_events.clear();
-  b_events.clear();
-  return is_open;
+  if (is_open) ends.ba = asked;
+  return ends;
+}
+
+bool Pair::post_a(WorkRequest work) {
+  if (work.conn.value == 0) work.conn = ab;
+  return a->post({&work, 1}).accepted == 1;
+}
+
+bool Pair::post_b(WorkRequest work) {
+  if (work.conn.value == 0) work.conn = ba;
+  return b->post({&work, 1}).accepted == 1;
 }
 
 std::vector<Completion>& Pair::take(Endpoint& endpoint) {
@@ -173,6 +210,32 @@ bool Buffer::matches(std::uint64_t seed, std::size_t offset, std::size_t count,
   for (std::size_t i = 0; i < count; ++i)
     if (bytes[offset + i] != pattern(seed, pattern_offset + i)) return false;
   return true;
+}
+
+std::uint64_t Buffer::word(std::size_t offset) const {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes.data() + offset, sizeof(value));
+  return value;
+}
+
+std::vector<OpStatus> statuses(const std::vector<Completion>& completions) {
+  std::vector<OpStatus> out;
+  for (const Completion& completion : completions)
+    out.push_back(completion.status);
+  return out;
+}
+
+std::vector<std::uint64_t> user_data(const std::vector<Completion>& completions) {
+  std::vector<std::uint64_t> out;
+  for (const Completion& completion : completions)
+    out.push_back(completion.user_data);
+  return out;
+}
+
+bool has_event(const std::vector<ConnEvent>& events, ConnEvent::Kind kind, ConnId conn) {
+  return std::any_of(events.begin(), events.end(), [&](const ConnEvent& event) {
+    return event.kind == kind && event.conn == conn;
+  });
 }
 
 namespace {

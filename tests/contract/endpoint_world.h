@@ -14,7 +14,10 @@ namespace spindrift {
 struct WorldEndpointConfig {
   EndpointConfig endpoint{};
   std::string faults{};
+  std::uint32_t rails = 1;  // local addresses, 1..2
 };
+
+class MemoryNetwork;
 
 class EndpointWorld {
  public:
@@ -24,9 +27,14 @@ class EndpointWorld {
   virtual std::unique_ptr<Endpoint> make(const WorldEndpointConfig& config) = 0;
   // An address for listen() that no other endpoint of this world uses.
   virtual std::string listen_address() = 0;
-  // Lets some time pass (virtual or real) after the endpoints had their turns.
-  virtual void pass_time() = 0;
+  // A well-formed address where no process listens.
+  virtual std::string nobody_address() = 0;
+  // Lets some time pass (virtual or real) after the endpoints had their turns, not beyond
+  // `deadline`, when one of them has something to do.
+  virtual void pass_time(Time deadline) = 0;
   virtual Time now() const = 0;
+  // Null where packets travel through the operating system.
+  virtual MemoryNetwork* network() { return nullptr; }
 };
 
 // Every implementation the suite runs over: "memory", "udp", ...
@@ -35,6 +43,7 @@ struct WorldFactory {
   std::function<std::unique_ptr<EndpointWorld>()> make;
 };
 std::vector<WorldFactory> all_worlds();
+WorldFactory ipv6_world();
 
 // Two connected endpoints and what tests do with them.
 class Pair {
@@ -53,6 +62,16 @@ class Pair {
   bool run_until(const std::function<bool()>& is_done, Duration limit = std::chrono::seconds(20));
   // Connects a to b and waits until both are open.
   bool open();
+  // The same for one more connection; zero ids when it did not open.
+  struct Ends {
+    ConnId ab{};
+    ConnId ba{};
+  };
+  Ends open_another(const ConnectOptions& connect, const ConnectOptions& accept);
+
+  // Posts one request, on the first connection unless it names another.
+  bool post_a(WorkRequest work);
+  bool post_b(WorkRequest work);
 
   // Completions taken from an endpoint, in order.
   std::vector<Completion>& take(Endpoint& endpoint);
@@ -70,6 +89,7 @@ class Pair {
   std::vector<Completion> b_done;
   Options options;
   std::string address;
+  bool b_is_frozen = false;  // its program computes: nobody calls progress()
 
  private:
   void drain();
@@ -82,10 +102,20 @@ struct Buffer {
   void clear() { std::fill(bytes.begin(), bytes.end(), std::byte{0}); }
   bool matches(std::uint64_t seed, std::size_t offset, std::size_t count,
                std::size_t pattern_offset = 0) const;
+  Sge piece(std::size_t offset, std::size_t count) const {
+    return sge_of(region, offset, static_cast<std::uint32_t>(count));
+  }
+  Sge all() const { return piece(0, bytes.size()); }
+  std::uint64_t key() const { return region.remote.key; }
+  std::uint64_t word(std::size_t offset) const;  // 8 bytes as the host reads them
   std::vector<std::byte> bytes;
   MemoryRegion region;
 };
 std::byte pattern(std::uint64_t seed, std::size_t offset);
+
+std::vector<OpStatus> statuses(const std::vector<Completion>& completions);
+std::vector<std::uint64_t> user_data(const std::vector<Completion>& completions);
+bool has_event(const std::vector<ConnEvent>& events, ConnEvent::Kind kind, ConnId conn);
 
 std::uint64_t counter(const Endpoint& endpoint, std::string_view name);
 std::uint64_t counter(const Endpoint& endpoint, ConnId conn, std::string_view name);
