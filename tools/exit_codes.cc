@@ -1,0 +1,49 @@
+#include "tools/exit_codes.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+
+namespace spindrift::tools {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void on_interrupt(int /*signal*/) {
+  interrupted = 1;
+}
+
+}  // namespace
+
+int complain(std::string_view command, std::string_view sentence, int exit_code) {
+  absl::FPrintF(stderr, "spindrift %s: %s\n", command, sentence);
+  return exit_code;
+}
+
+int finish_output(std::string_view command, int exit_code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  const int error = errno == 0 ? EIO : errno;
+  return complain(command,
+                  absl::StrFormat("cannot write the results to standard output: %s; they are lost, "
+                                  "run again with an output that has room",
+                                  std::system_category().message(error)),
+                  kExitFailure);
+}
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool was_interrupted() {
+  return interrupted != 0;
+}
+
+}  // namespace spindrift::tools

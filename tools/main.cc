@@ -1,0 +1,43 @@
+// The `spindrift` command: finds the subcommand, and turns parse errors into one sentence.
+#include <iostream>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "spindrift/version.h"
+
+#include "tools/coll_command.h"
+#include "tools/exit_codes.h"
+#include "tools/info_command.h"
+#include "tools/perf_command.h"
+
+namespace {
+
+// The name of the subcommand on the command line, for messages.
+std::string command_of(const CLI::App& app) {
+  const auto used = app.get_subcommands();
+  return used.empty() ? std::string("command line") : used.front()->get_name();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Spindrift: multipath reliable RDMA transport in user space", "spindrift");
+  app.set_version_flag("--version", "spindrift " + std::string(spindrift::kVersion));
+  app.require_subcommand(1);
+  int exit_code = spindrift::tools::kExitOk;
+  spindrift::tools::register_perf(app, exit_code);
+  spindrift::tools::register_coll(app, exit_code);
+  spindrift::tools::register_info(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::string command = command_of(app);
+    const std::string help = command == "command line" ? "" : command + " ";
+    return spindrift::tools::complain(
+        command, std::string(error.what()) + "; 'spindrift " + help + "--help' explains",
+        spindrift::tools::kExitUsage);
+  }
+  return exit_code;
+}
