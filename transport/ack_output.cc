@@ -183,6 +183,9 @@ bool owes_anything(const Connection& c) {
 
 std::size_t send_owed(EngineContext& ctx, Connection& c, std::span<TxPacket> out, Time now) {
   if (!c.receive || !c.send || !c.paths) return 0;
+  AckState& ack = c.receive->ack;
+  ack.restores_window = ack.penalty != 0 && ctx.receive_penalty == 0;
+  ack.penalty = ctx.receive_penalty;
   std::size_t sent = send_triggered(c, out, now);
   sent += send_probe_answers(c, out.subspan(sent));
   if (c.receive->ack.owes_update && sent < out.size())

@@ -67,7 +67,8 @@ struct ConnectionCounters {
   X(wrong_source_received) /* a known connection, another host's address */ \
   X(malformed_strangers)                                                    \
   X(completion_queue_overflows)                                             \
-  X(guardian_turns) /* turns of the loop the guardian made */
+  X(receive_pressure_turns) /* found the receive buffer nearly full */      \
+  X(guardian_turns)         /* turns of the loop the guardian made */
 
 struct EndpointCounters {
 #define SPINDRIFT_FIELD(name) std::uint64_t name = 0;

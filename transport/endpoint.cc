@@ -108,14 +108,19 @@ Status EndpointImpl::start() {
 
 void EndpointImpl::receive_some(Time now) {
   std::size_t total = 0;
+  std::uint64_t bytes = 0;
   while (total < ctx_.config.turn_packets) {
     const std::size_t count = io_->receive(rx_);
     if (count == 0) break;
     const std::span<const RxPacket> packets(rx_.data(), count);
     engine_.on_packets(packets, now);
+    for (const RxPacket& packet : packets)
+      bytes += packet.bytes.size();
     io_->release(packets);
     total += count;
+    if (count < rx_.size()) break;  // drained: asking again would cost a system call for nothing
   }
+  engine_.note_backlog(bytes);
   IoError errors[8];
   const std::size_t count = io_->poll_errors(errors);
   for (std::size_t i = 0; i < count; ++i)

@@ -114,6 +114,14 @@ void PacketEngine::on_packets(std::span<const RxPacket> packets, Time now) {
     on_packet(packet, now);
 }
 
+void PacketEngine::note_backlog(std::uint64_t bytes) {
+  constexpr std::uint8_t kHalve = 64;  // of 128: over one RTT about half the window
+  const std::uint64_t room = ctx_.rails.caps().receive_buffer_bytes;
+  const bool is_over = room != 0 && bytes > room / 4 * 3;
+  ctx_.receive_penalty = is_over ? kHalve : std::uint8_t{0};
+  if (is_over) ++ctx_.counters.receive_pressure_turns;
+}
+
 void PacketEngine::on_packet(const RxPacket& packet, Time now) {
   wire::Pds pds;
   if (wire::parse_pds(packet.bytes, pds) != wire::ParseError::kOk) {

@@ -21,6 +21,9 @@ class PacketEngine {
   const EngineContext& context() const { return ctx_; }
 
   void on_packets(std::span<const RxPacket> packets, Time now);
+  // How much one turn found waiting: when it comes near what the provider can hold, all peers are
+  // asked to send less (receiver penalty).
+  void note_backlog(std::uint64_t bytes);
   void on_io_error(const IoError& error, Time now);
   void on_timers(Time now);
   // Fills a prefix of reserved packets; zero: nothing may be sent now.

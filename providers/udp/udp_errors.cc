@@ -50,6 +50,7 @@ bool translate(const sock_extended_err& error, IoError& out) {
 }  // namespace
 
 Status UdpErrors::open() {
+  readable_.reserve(64);
   epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (epoll_.is_open()) return ok_status();
   return Error(ErrorCode::kNoMemory,
@@ -58,7 +59,7 @@ Status UdpErrors::open() {
 
 Status UdpErrors::watch(int fd, std::uint16_t rail, std::uint16_t entropy) {
   epoll_event event{};
-  event.events = 0;  // errors are always reported
+  event.events = EPOLLIN;  // errors are always reported
   event.data.u32 = (static_cast<std::uint32_t>(rail) << 16U) | entropy;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return ok_status();
   return Error(ErrorCode::kNoMemory,
@@ -74,6 +75,8 @@ std::size_t UdpErrors::poll(std::span<const UdpRail> rails, std::span<IoError> o
     const std::uint32_t key = events[static_cast<std::size_t>(i)].data.u32;
     const auto rail = static_cast<std::uint16_t>(key >> 16U);
     const auto entropy = static_cast<std::uint16_t>(key & 0xffffU);
+    if ((events[static_cast<std::size_t>(i)].events & EPOLLIN) != 0)
+      readable_.push_back({.rail = rail, .entropy = entropy});
     const int fd = rails[rail].send[entropy].get();
     bool has_error = false;
     while (count < out.size() && read_one(fd, out[count], has_error)) {

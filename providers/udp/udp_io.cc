@@ -171,6 +171,9 @@ std::size_t UdpIo::poll_errors(std::span<IoError> out) {
   const Time now = monotonic_now();
   if (!sender_.take_has_failed() && now < next_error_poll_) return 0;
   const std::size_t count = errors_.poll(rails_, out);
+  for (const UdpErrors::Readable& one : errors_.readable())
+    receiver_.take_answers(rails_[one.rail].send[one.entropy].get(), one.rail);
+  errors_.readable().clear();
   const bool may_have_more = count == out.size();
   next_error_poll_ = may_have_more ? now : now + kErrorPollInterval;
   return count;

@@ -44,7 +44,7 @@ std::size_t UdpReceiver::receive(std::span<const UdpRail> rails, std::span<RxPac
     const auto rail = static_cast<std::uint16_t>(next_rail_);
     bool may_hold_more = true;
     while (may_hold_more && count < out.size()) {
-      may_hold_more = take_in(rails[rail], rail, out.size() - count);
+      may_hold_more = take_in(rails[rail].receive.get(), rail, out.size() - count);
       count += hand_out(out.subspan(count));
     }
   }
@@ -78,16 +78,15 @@ std::size_t UdpReceiver::hand_out(std::span<RxPacket> out) {
   return count;
 }
 
-bool UdpReceiver::take_in(const UdpRail& rail, std::uint16_t rail_index,
-                          std::size_t wanted_packets) {
+bool UdpReceiver::take_in(int fd, std::uint16_t rail, std::size_t wanted_packets) {
   // As many messages as will probably hold the packets wanted.
   const std::size_t wanted = (wanted_packets + packets_per_message_ - 1) / packets_per_message_;
   const std::size_t asked = std::min({wanted, kMaxMessages, free_.size()});
   if (asked == 0) return false;
   for (std::size_t slot = 0; slot < asked; ++slot)
     prepare(slot);
-  const int received = recvmmsg(rail.receive.get(), headers_.data(), static_cast<unsigned>(asked),
-                                MSG_DONTWAIT, nullptr);
+  const int received =
+      recvmmsg(fd, headers_.data(), static_cast<unsigned>(asked), MSG_DONTWAIT, nullptr);
   ++calls_;
   if (received <= 0) {
     if (received < 0 && errno == EINTR) return true;
@@ -99,7 +98,7 @@ bool UdpReceiver::take_in(const UdpRail& rail, std::uint16_t rail_index,
   const Time arrival = monotonic_now();
   std::size_t packets = 0;
   for (std::size_t slot = 0; slot < count; ++slot) {
-    packets += accept(slot, rail_index, arrival);
+    packets += accept(slot, rail, arrival);
   }
   packets_per_message_ = std::max<std::size_t>(1, packets / count);
   return count == asked;

@@ -22,6 +22,8 @@ class UdpReceiver {
  public:
   UdpReceiver();
   std::size_t receive(std::span<const UdpRail> rails, std::span<RxPacket> out);
+  // What came in on a send socket: hosts that know no better address answer there.
+  void take_answers(int fd, std::uint16_t rail) { take_in(fd, rail, kMaxMessages); }
   void release(std::span<const RxPacket> packets);
   void counters(CounterWriter& out) const;
 
@@ -48,7 +50,7 @@ class UdpReceiver {
 
   std::size_t hand_out(std::span<RxPacket> out);
   // Whether the socket may hold more.
-  bool take_in(const UdpRail& rail, std::uint16_t rail_index, std::size_t wanted_packets);
+  bool take_in(int fd, std::uint16_t rail, std::size_t wanted_packets);
   void prepare(std::size_t slot);
   std::size_t accept(std::size_t slot, std::uint16_t rail, Time arrival);
   std::byte* buffer(std::uint32_t index) { return memory_.get() + index * kBufferBytes; }
