@@ -265,6 +265,22 @@ void on_operation_error(EngineContext& ctx, Connection& c, const wire::Nack& nac
   fail_connection(ctx, c, OpStatus::kFlushed, sentence);
 }
 
+void stall(Connection& c, SentUnit& unit) {
+  c.send->log.take_out(unit, SentUnit::State::kStalled);
+  c.flow->on_withdrawn(unit.nominal_bytes);
+}
+
+// No RECEIVE, then for none of its packets: the rest of the message waits without being asked.
+void stall_message(Connection& c, const SentUnit& first) {
+  SentLog& log = c.send->log;
+  for (Psn psn = log.oldest(); psn < log.next(); ++psn.value) {
+    SentUnit* unit = log.find(psn);
+    if (unit->state == SentUnit::State::kInFlight && unit->kind == first.kind &&
+        unit->owner == first.owner)
+      stall(c, *unit);
+  }
+}
+
 void on_not_ready(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
   SentUnit* unit = c.send->log.find(extend(c.send->log, nack.psn));
   if (unit == nullptr || unit->state != SentUnit::State::kInFlight) return;
@@ -273,14 +289,12 @@ void on_not_ready(EngineContext& ctx, Connection& c, const wire::Nack& nack, Tim
     // One packet asks again for the stalled message; its other packets wait as lost ones do.
     const SentUnit* first = send.log.find(*send.stalled);
     if (first != nullptr && first->state == SentUnit::State::kStalled && first->psn < unit->psn) {
-      send.log.take_out(*unit, SentUnit::State::kStalled);
-      c.flow->on_withdrawn(unit->nominal_bytes);
+      stall(c, *unit);
       return;
     }
   }
   const bool is_again = send.stalled && *send.stalled == unit->psn;
-  send.log.take_out(*unit, SentUnit::State::kStalled);
-  c.flow->on_withdrawn(unit->nominal_bytes);
+  stall_message(c, *unit);
   const Duration first_wait = std::max(c.rtt.smoothed(), c.options.rto_min);
   send.stalled_backoff =
       is_again ? std::min(2 * send.stalled_backoff, c.options.rto_max) : first_wait;

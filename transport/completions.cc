@@ -22,12 +22,12 @@ bool push(EngineContext& ctx, Connection& c, const Completion& completion) {
   if (!c.is_blocked_on_queue) {
     c.is_blocked_on_queue = true;
     ++ctx.blocked_on_queue;
-    ++ctx.counters.completion_queue_overflows;
   }
   return false;
 }
 
 void report_overflow(EngineContext& ctx, Connection& c) {
+  ++ctx.counters.completion_queue_overflows;
   fail_connection(ctx, c, OpStatus::kFlushed,
                   "completion queue overflow: " + std::to_string(ctx.completions.capacity()) +
                       " completions wait and none was polled in time; poll more often or raise "
@@ -72,16 +72,26 @@ bool deliver_slot(EngineContext& ctx, Connection& c, const ReceiveSlot& slot, Op
   return true;
 }
 
+// What becomes of a RECEIVE when its connection is over. A message that was complete and only
+// waited for room in the completion queue has arrived all the same.
+OpStatus final_status(const Connection& c, const ReceiveSlot& slot) {
+  if (!c.receive || slot.state != ReceiveSlot::State::kArriving || !slot.has_end)
+    return OpStatus::kFlushed;
+  if (c.receive->fault_code == wire::ReturnCode::kTooLong &&
+      slot.message_bytes > slot.posted.capacity_bytes)
+    return OpStatus::kLocalLength;
+  const bool is_complete =
+      slot.last_psn <= c.receive->log.cumulative() && slot.received_bytes == slot.message_bytes;
+  return is_complete ? OpStatus::kOk : OpStatus::kFlushed;
+}
+
 // RECEIVEs of a connection that is over.
 void flush_receives(EngineContext& ctx, Connection& c) {
   while (!c.receives->is_empty()) {
-    ReceiveSlot& slot = c.receives->front();
-    if (slot.state != ReceiveSlot::State::kVacant) {
-      const bool is_too_short = c.receive && c.receive->fault_code == wire::ReturnCode::kTooLong &&
-                                slot.has_end && slot.message_bytes > slot.posted.capacity_bytes;
-      if (!deliver_slot(ctx, c, slot, is_too_short ? OpStatus::kLocalLength : OpStatus::kFlushed))
-        return;
-    }
+    const ReceiveSlot& slot = c.receives->front();
+    if (slot.state != ReceiveSlot::State::kVacant &&
+        !deliver_slot(ctx, c, slot, final_status(c, slot)))
+      return;
     c.receives->pop();
   }
 }

@@ -97,7 +97,9 @@ void expire_requests(EngineContext& ctx, Connection& c, Time now) {
       request.status = OpStatus::kTimedOut;
       continue;
     }
-    fail_connection(ctx, c, OpStatus::kTimedOut,
+    request.state = Request::State::kFinished;
+    request.status = OpStatus::kTimedOut;
+    fail_connection(ctx, c, OpStatus::kFlushed,
                     absl::StrCat(std::string(to_string(request.kind)), " of ", request.length,
                                  " bytes to ", describe_peer(c),
                                  " passed its deadline after part "

@@ -15,26 +15,18 @@ void add_once(std::vector<std::uint16_t>& rails, std::uint16_t rail) {
 
 }  // namespace
 
-// "fault(pcap(udp))" is reached like "udp".
-std::string EndpointImpl::scheme() const {
-  const std::string& name = io_->caps().name;
-  const std::size_t wrappers = name.rfind('(');
-  if (wrappers == std::string::npos) return name;
-  return name.substr(wrappers + 1, name.find(')') - wrappers - 1);
-}
-
 Result<std::vector<NetAddress>> EndpointImpl::resolve(std::string_view address,
                                                       bool needs_host) const {
   auto url = parse_url(address);
   if (!url.ok()) return url.error();
-  if (url.value().scheme != scheme())
+  if (url.value().scheme != io_->caps().name)
     return Error(ErrorCode::kInvalidArgument,
-                 absl::StrCat(std::string(address), ": this endpoint speaks ", scheme(),
+                 absl::StrCat(std::string(address), ": this endpoint speaks ", io_->caps().name,
                               "://, not ", url.value().scheme, "://"));
   if (needs_host && url.value().hosts.empty())
     return Error(ErrorCode::kInvalidArgument,
                  absl::StrCat(std::string(address), " names no host to connect to; write ",
-                              scheme(), "://10.0.0.1:4793"));
+                              io_->caps().name, "://10.0.0.1:4793"));
   std::vector<NetAddress> out;
   for (const std::string& host : url.value().hosts) {
     auto parsed = parse_net_address(host, kDefaultPort);
@@ -74,8 +66,8 @@ Result<std::vector<std::uint16_t>> EndpointImpl::named_rails(
   std::vector<std::uint16_t> out;
   for (const std::string& text : addresses) {
     std::string_view host = text;
-    const std::string prefix = scheme() + "://";
-    if (host.starts_with(prefix)) host.remove_prefix(prefix.size());
+    const std::string scheme = io_->caps().name + "://";
+    if (host.starts_with(scheme)) host.remove_prefix(scheme.size());
     auto address = parse_net_address(host, 0);
     if (!address.ok()) return address.error();
     auto rail = find_or_add_rail(address.value());

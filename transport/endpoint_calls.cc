@@ -67,7 +67,7 @@ Error EndpointImpl::remember(ConnId conn, Error error) {
 }
 
 std::string EndpointImpl::url_of(const NetAddress& address) const {
-  return absl::StrCat(scheme(), "://", address.to_string());
+  return absl::StrCat(io_->caps().name, "://", address.to_string());
 }
 
 Result<MemoryRegion> EndpointImpl::register_memory(std::span<std::byte> bytes, Access access,

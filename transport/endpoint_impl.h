@@ -94,7 +94,6 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   Result<std::vector<std::uint16_t>> rails_for(const std::vector<NetAddress>& remotes,
                                                const ConnectOptions& options);
   Result<std::vector<std::uint16_t>> named_rails(const std::vector<std::string>& addresses);
-  std::string scheme() const;  // of addresses: the provider's name without its wrappers
   std::string url_of(const NetAddress& address) const;
   Error remember(ConnId conn, Error error);
 

@@ -83,6 +83,13 @@ bool start(Connection& c, Request& request) {
   return true;
 }
 
+// The receiver was not ready for this request's earlier packets.
+bool is_stalled(Connection& c, std::uint64_t request) {
+  if (!c.send->stalled) return false;
+  const SentUnit* unit = c.send->log.find(*c.send->stalled);
+  return unit != nullptr && unit->kind == SentUnit::Kind::kRequest && unit->owner == request;
+}
+
 SentUnit* next_request(Connection& c) {
   SendQueue& queue = c.send->queue;
   while (queue.next_request != queue.requests.end_serial()) {
@@ -91,7 +98,7 @@ SentUnit* next_request(Connection& c) {
       ++queue.next_request;
       continue;
     }
-    if (!fits_window(c)) return nullptr;
+    if (is_stalled(c, queue.next_request) || !fits_window(c)) return nullptr;
     const std::uint32_t total = request.request_payload_bytes();
     const std::uint32_t payload = std::min(c.payload_mtu, total - request.sent_bytes);
     const std::uint32_t nominal = nominal_bytes(c, request, payload);
