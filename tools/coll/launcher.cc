@@ -203,17 +203,18 @@ class Family final {
       }
     }
     // A killed rank is the cause, those that complain about it the consequence.
-    std::stable_sort(culprits_.begin(), culprits_.end(), [this](std::size_t a, std::size_t b) {
-      return WIFSIGNALED(children_[a].status) > WIFSIGNALED(children_[b].status);
-    });
+    const auto was_killed = [this](std::size_t rank) {
+      return WIFSIGNALED(children_[rank].status) != 0;
+    };
+    if (std::any_of(culprits_.begin(), culprits_.end(), was_killed)) {
+      std::erase_if(culprits_, [&](std::size_t rank) { return !was_killed(rank); });
+    }
     int exit_code = 1;
     for (const std::size_t rank : culprits_) {
       const Child& child = children_[rank];
       const std::string words =
-          child.last_line.empty() ? "without a word" : "; its last words: " + child.last_line;
-      complain(absl::StrFormat("rank %d (pid %d) %s%s%s", rank, child.pid, fate_of(child),
-                               child.last_line.empty() ? " " : "", words),
-               1);
+          child.last_line.empty() ? " without a word" : "; its last words: " + child.last_line;
+      complain(absl::StrFormat("rank %d (pid %d) %s%s", rank, child.pid, fate_of(child), words), 1);
       if (WIFEXITED(child.status) && WEXITSTATUS(child.status) == 2) exit_code = 2;
     }
     return exit_code;
