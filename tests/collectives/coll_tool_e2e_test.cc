@@ -1,4 +1,5 @@
 // `spindrift coll allreduce` as users run it: processes, exit codes, what they read.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <spawn.h>
@@ -17,9 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A run of the tool whose output is read as it comes.
-class Run final {
+class ToolRun final {
  public:
-  explicit Run(const std::string& arguments) {
+  explicit ToolRun(const std::string& arguments) {
     EXPECT_EQ(::pipe2(out_.data(), O_CLOEXEC), 0);
     EXPECT_EQ(::pipe2(err_.data(), O_CLOEXEC), 0);
     posix_spawn_file_actions_t actions;
@@ -41,7 +43,7 @@ class Run final {
     ::close(out_[1]);
     ::close(err_[1]);
   }
-  ~Run() {
+  ~ToolRun() {
     if (pid_ > 0 && !has_ended_) {
       ::kill(pid_, SIGKILL);
       ::waitpid(pid_, nullptr, 0);
@@ -49,8 +51,8 @@ class Run final {
     ::close(out_[0]);
     ::close(err_[0]);
   }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  ToolRun(const ToolRun&) = delete;
+  ToolRun& operator=(const ToolRun&) = delete;
 
   // Until standard output holds `text`, or ends.
   void read_until(const std::string& text) {
@@ -117,7 +119,7 @@ bool is_gone(pid_t pid) {
 }
 
 TEST(CollTool, ThreeRanksLosingOnePercentPrintRightResultsAndTheirAccount) {
-  Run run("--ranks 3 -b 4 -e 1M -f 8 -n 3 --fault loss=1%");
+  ToolRun run("--ranks 3 -b 4 -e 1M -f 8 -n 3 --fault loss=1%");
   EXPECT_EQ(run.wait(), 0) << run.errors;
   EXPECT_NE(run.output.find("# Out of bounds values : 0 OK"), std::string::npos) << run.output;
   EXPECT_EQ(run.rank_pids().size(), 3U);
@@ -129,15 +131,15 @@ TEST(CollTool, ThreeRanksLosingOnePercentPrintRightResultsAndTheirAccount) {
 }
 
 TEST(CollTool, ZeroAndOddCountsAndOneRankWork) {
-  Run three("--ranks 3 -b 0 -e 52 -i 13 -n 2");
+  ToolRun three("--ranks 3 -b 0 -e 52 -i 13 -n 2");
   EXPECT_EQ(three.wait(), 0) << three.errors;
   EXPECT_NE(three.output.find("values : 0 OK"), std::string::npos) << three.output;
-  Run one("--ranks 1 -b 1000 -e 1000 -n 2");
+  ToolRun one("--ranks 1 -b 1000 -e 1000 -n 2");
   EXPECT_EQ(one.wait(), 0) << one.errors;
 }
 
 TEST(CollTool, JsonHoldsRowsAndTransport) {
-  Run run("--ranks 2 -b 4K -e 8K -f 2 -n 2 --json");
+  ToolRun run("--ranks 2 -b 4K -e 8K -f 2 -n 2 --json");
   EXPECT_EQ(run.wait(), 0) << run.errors;
   EXPECT_EQ(run.output.front(), '{');
   for (const char* key : {"\"rows\"", "\"busbw_gbs\"", "\"wrong\": 0", "\"packets_sent\""}) {
@@ -146,7 +148,7 @@ TEST(CollTool, JsonHoldsRowsAndTransport) {
 }
 
 TEST(CollTool, ReplaysAModelBucketByBucket) {
-  Run run("--ranks 2 --workload resnet50 -n 1 -w 0");
+  ToolRun run("--ranks 2 --workload resnet50 -n 1 -w 0");
   EXPECT_EQ(run.wait(), 0) << run.errors;
   EXPECT_NE(run.output.find("161 tensors, 25557032 parameters"), std::string::npos) << run.output;
   EXPECT_NE(run.output.find("Steps per second"), std::string::npos) << run.output;
@@ -154,7 +156,7 @@ TEST(CollTool, ReplaysAModelBucketByBucket) {
 }
 
 TEST(CollTool, AKilledRankIsNamedAndTheOthersEndSoon) {
-  Run run("--ranks 3 -b 1M -e 1M -n 1000000");
+  ToolRun run("--ranks 3 -b 1M -e 1M -n 1000000");
   run.read_until("(GB/s)");
   const std::vector<pid_t> pids = run.rank_pids();
   ASSERT_EQ(pids.size(), 3U) << run.output << run.errors;
@@ -170,7 +172,7 @@ TEST(CollTool, AKilledRankIsNamedAndTheOthersEndSoon) {
 }
 
 TEST(CollTool, ControlCLeavesNoProcessBehind) {
-  Run run("--ranks 2 -b 1M -e 1M -n 1000000");
+  ToolRun run("--ranks 2 -b 1M -e 1M -n 1000000");
   run.read_until("(GB/s)");
   const std::vector<pid_t> pids = run.rank_pids();
   ASSERT_EQ(pids.size(), 2U) << run.output << run.errors;
@@ -185,8 +187,8 @@ TEST(CollTool, RanksStartedByHandMeetAtTheRendezvous) {
   const std::string port = std::to_string(20000 + ::getpid() % 10000);
   const std::string common =
       " --world 2 --rendezvous 127.0.0.1:" + port + " -b 1K -e 64K -f 8 -n 2";
-  Run first("--rank 1" + common);
-  Run second("--rank 0" + common);
+  ToolRun first("--rank 1" + common);
+  ToolRun second("--rank 0" + common);
   EXPECT_EQ(second.wait(), 0) << second.errors;
   EXPECT_EQ(first.wait(), 0) << first.errors;
   EXPECT_NE(second.output.find("values : 0 OK"), std::string::npos) << second.output;
@@ -194,13 +196,13 @@ TEST(CollTool, RanksStartedByHandMeetAtTheRendezvous) {
 
 TEST(CollTool, AMissingRankIsNamedWithinTheTimeout) {
   const std::string port = std::to_string(30000 + ::getpid() % 2000);
-  Run run("--rank 0 --world 3 --rendezvous 127.0.0.1:" + port + " --timeout 0.3");
+  ToolRun run("--rank 0 --world 3 --rendezvous 127.0.0.1:" + port + " --timeout 0.3");
   EXPECT_EQ(run.wait(), 1);
   EXPECT_NE(run.errors.find("ranks 1, 2 of 3"), std::string::npos) << run.errors;
 }
 
 TEST(CollTool, AnUnreachableRendezvousIsNamedWithinTheTimeout) {
-  Run run("--rank 1 --world 2 --rendezvous 127.0.0.1:1 --timeout 0.3");
+  ToolRun run("--rank 1 --world 2 --rendezvous 127.0.0.1:1 --timeout 0.3");
   EXPECT_EQ(run.wait(), 1);
   EXPECT_NE(run.errors.find("nobody serves the rendezvous at 127.0.0.1:1"), std::string::npos)
       << run.errors;
@@ -213,7 +215,7 @@ TEST(CollTool, WrongArgumentsAreOneSentenceAndExitCode2) {
         "--ranks 2 -o max", "--ranks 2 --cc nobody", "--ranks 2 --path-selector nobody",
         "--ranks 2 --workload /nowhere", "--ranks 2 --slice 1025", "--ranks 2 --fault nonsense=1",
         "--ranks 2 --mtu 1000", "--ranks 2 -b 0 -e 8 -f 2"}) {
-    Run run(arguments);
+    ToolRun run(arguments);
     EXPECT_EQ(run.wait(), 2) << arguments << ": " << run.errors;
     EXPECT_TRUE(run.output.empty()) << run.output;
     EXPECT_EQ(std::count(run.errors.begin(), run.errors.end(), '\n'), 1) << run.errors;
