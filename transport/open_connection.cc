@@ -117,6 +117,12 @@ void free_slot(EngineContext& ctx, Connection& c) {
     ctx.ready.pop_front();
     if (other != index) ctx.ready.push_back(other);
   }
+  // Nobody can ask about it any more, and unread events must not crowd out later ones.
+  for (std::size_t i = ctx.events.size(); i != 0; --i) {
+    const ConnEvent event = ctx.events.front();
+    ctx.events.pop_front();
+    if (event.conn != c.id) ctx.events.push_back(event);
+  }
   const auto nonce = ctx.by_nonce.find(c.peer_nonce);
   if (nonce != ctx.by_nonce.end() && nonce->second == index) ctx.by_nonce.erase(nonce);
   ctx.connections[index].reset();

@@ -5,11 +5,6 @@
 
 namespace spindrift {
 
-INSTANTIATE_TEST_SUITE_P(Worlds, EndpointContract, testing::ValuesIn(all_worlds()),
-                         [](const testing::TestParamInfo<WorldFactory>& named) {
-                           return named.param.name;
-                         });
-
 namespace {
 
 TEST_P(EndpointContract, OpensAndTellsBothSidesWhatWasNegotiated) {
