@@ -24,14 +24,20 @@ int complain(std::string_view command, std::string_view sentence, int exit_code)
 }
 
 int finish_output(std::string_view command, int exit_code) {
+  const bool had_error = std::ferror(stdout) != 0;
+  std::clearerr(stdout);
+  // A write that failed earlier has taken its reason with it; one more byte meets it again.
+  if (had_error) std::fputc('\n', stdout);
   errno = 0;
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
-  const int error = errno == 0 ? EIO : errno;
-  return complain(command,
-                  absl::StrFormat("cannot write the results to standard output: %s; they are lost, "
-                                  "run again with an output that has room",
-                                  std::system_category().message(error)),
-                  kExitFailure);
+  const bool is_flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (is_flushed && !had_error) return exit_code;
+  return complain(
+      command,
+      absl::StrFormat("cannot write the results to standard output: %s; they are incomplete, run "
+                      "again with an output that has room",
+                      std::system_category().message(error == 0 ? EIO : error)),
+      kExitFailure);
 }
 
 void catch_interrupts() {

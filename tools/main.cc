@@ -1,6 +1,7 @@
 // The `spindrift` command: finds the subcommand, and turns parse errors into one sentence.
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -33,6 +34,13 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::vector<std::string> unknown = app.remaining();
+    if (app.get_subcommands().empty() && !unknown.empty()) {
+      return spindrift::tools::complain(
+          "command line",
+          "there is no command '" + unknown.front() + "'; 'spindrift --help' lists them",
+          spindrift::tools::kExitUsage);
+    }
     const std::string command = command_of(app);
     const std::string help = command == "command line" ? "" : command + " ";
     return spindrift::tools::complain(

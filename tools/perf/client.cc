@@ -15,6 +15,7 @@ namespace spindrift::perf {
 namespace {
 
 constexpr Duration kAnswerPatience = std::chrono::seconds(30);
+constexpr Duration kInterruptPatience = std::chrono::seconds(5);
 constexpr Duration kFarewellPatience = std::chrono::seconds(2);
 constexpr std::uint32_t kTurnsPerProgress = 1024;
 
@@ -82,6 +83,7 @@ Status Client::open_session() {
     if (event.kind == ConnEvent::Kind::kEstablished) ++established_;
   };
   session_->on_idle = [this] {
+    give_up_when_stuck();
     const std::string death = server_death_();
     if (!death.empty()) session_->fail("the session with it cannot go on");
   };
@@ -98,6 +100,16 @@ Status Client::open_session() {
   if (!ready.ok()) return ready.error();
   session_->peer_region = ready.value().region;
   return connect_data(ready.value().session);
+}
+
+// An interrupt lets operations in flight finish, but not for ever.
+void Client::give_up_when_stuck() {
+  if (!tools::was_interrupted()) return;
+  const Time now = endpoint_->now();
+  if (interrupted_at_ == Time{}) interrupted_at_ = now;
+  if (now - interrupted_at_ < kInterruptPatience) return;
+  session_->fail(absl::StrFormat("interrupted, and what was in flight to %s did not finish",
+                                 session_->peer_name));
 }
 
 Status Client::connect_control() {

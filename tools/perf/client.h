@@ -29,6 +29,7 @@ class Client {
   [[nodiscard]] Status run_latency(std::uint64_t message_bytes);
   [[nodiscard]] Status begin(const RunRequest& run);
   [[nodiscard]] Status finish_session();
+  void give_up_when_stuck();
   void show_progress(std::uint64_t message_bytes, const BandwidthMeter& meter);
   void clear_progress();
 
@@ -41,6 +42,7 @@ class Client {
   std::uint64_t runs_ = 0;
   std::uint32_t progress_turns_ = 0;
   Time last_progress_{};
+  Time interrupted_at_{};
   bool has_terminal_ = false;
   bool has_progress_line_ = false;
 };
