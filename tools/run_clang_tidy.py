@@ -89,7 +89,13 @@ def main():
     version = subprocess.run([TIDY, "--version"], check=True, capture_output=True).stdout
     common = version + (ROOT / ".clang-tidy").read_bytes() + TEST_CHECKS.encode()
     units = translation_units(arguments.build, arguments.files)
-    keys = {unit: key_of(unit, command, common) for unit, command in units.items()}
+    # Neither the checkout's nor the build folder's place matters.
+    places = ((str(arguments.build.resolve()), "BUILD"), (str(ROOT), "ROOT"))
+    keys = {}
+    for unit, command in units.items():
+        for place, name in places:
+            command = command.replace(place, name)
+        keys[unit] = key_of(unit, command, common)
     stale = [unit for unit in sorted(units) if not (arguments.cache / keys[unit]).exists()]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:

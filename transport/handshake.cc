@@ -80,12 +80,6 @@ void repeat_answer(EngineContext& ctx, Connection& c, const wire::Hello& hello, 
   ctx.make_ready(c);
 }
 
-struct Refusal {
-  wire::RefuseCode code = wire::RefuseCode::kOther;
-  std::string reason;
-};
-
-// Why this side cannot talk to whoever sent the HELLO; an empty reason: it can.
 Refusal judge(const EngineContext& ctx, const wire::Hello& hello) {
   if (hello.version_min > kWireVersionMax || hello.version_max < kWireVersionMin)
     return {wire::RefuseCode::kVersion,
@@ -103,14 +97,16 @@ Refusal judge(const EngineContext& ctx, const wire::Hello& hello) {
   return {};
 }
 
-void new_request(EngineContext& ctx, Listener& listener, const wire::RudRequest& pds,
-                 const wire::Hello& hello, const RxPacket& packet, Time now) {
+void new_request(EngineContext& ctx, Listener& listener, const OpeningRequest& request,
+                 const wire::Hello& hello, Time now) {
+  const auto& [pds, rest, packet] = request;
   Connection* c = take_slot(ctx);
   if (c == nullptr) {
-    refuse_stranger(ctx, packet, pds, hello, wire::RefuseCode::kNoRoom,
-                    absl::StrCat("all ", ctx.config.max_connections,
-                                 " connections of this endpoint are in use "
-                                 "(EndpointConfig::max_connections)"));
+    refuse_stranger(
+        ctx, packet, pds, hello,
+        {wire::RefuseCode::kNoRoom, absl::StrCat("all ", ctx.config.max_connections,
+                                                 " connections of this endpoint are in use "
+                                                 "(EndpointConfig::max_connections)")});
     return;
   }
   c->phase = Phase::kRequested;
@@ -256,8 +252,8 @@ Status reject_request(EngineContext& ctx, Connection& c, std::string_view reason
   return ok_status();
 }
 
-void on_hello(EngineContext& ctx, const wire::RudRequest& pds, std::span<const std::byte> rest,
-              const RxPacket& packet, Time now) {
+void on_hello(EngineContext& ctx, const OpeningRequest& request, Time now) {
+  const auto& [pds, rest, packet] = request;
   ++ctx.counters.hellos_received;
   wire::StandardRequest ses;
   wire::Hello hello;
@@ -275,13 +271,14 @@ void on_hello(EngineContext& ctx, const wire::RudRequest& pds, std::span<const s
   }
   Listener* listener = listener_for(ctx, packet.rail);
   if (listener == nullptr) {
-    refuse_stranger(ctx, packet, pds, hello, wire::RefuseCode::kNobodyListens,
-                    "the process at this port does not listen for connections");
+    refuse_stranger(ctx, packet, pds, hello,
+                    {wire::RefuseCode::kNobodyListens,
+                     "the process at this port does not listen for connections"});
     return;
   }
   const Refusal refusal = judge(ctx, hello);
   if (!refusal.reason.empty()) {
-    refuse_stranger(ctx, packet, pds, hello, refusal.code, refusal.reason);
+    refuse_stranger(ctx, packet, pds, hello, refusal);
     return;
   }
   if (ctx.half_open >= ctx.config.half_open_before_cookie &&
@@ -296,17 +293,17 @@ void on_hello(EngineContext& ctx, const wire::RudRequest& pds, std::span<const s
     return;
   }
   if (listener->waiting >= listener->options.backlog) {
-    refuse_stranger(ctx, packet, pds, hello, wire::RefuseCode::kNoRoom,
-                    absl::StrCat(listener->waiting,
-                                 " requests already wait for accept() "
-                                 "(ListenOptions::backlog)"));
+    refuse_stranger(ctx, packet, pds, hello,
+                    {wire::RefuseCode::kNoRoom, absl::StrCat(listener->waiting,
+                                                             " requests already wait for accept() "
+                                                             "(ListenOptions::backlog)")});
     return;
   }
-  new_request(ctx, *listener, pds, hello, packet, now);
+  new_request(ctx, *listener, request, hello, now);
 }
 
-void on_hello_reply(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
-                    std::span<const std::byte> rest, const RxPacket& packet, Time now) {
+void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& reply, Time now) {
+  const auto& [pds, rest, packet] = reply;
   wire::StandardRequest ses;
   wire::Hello hello;
   std::size_t header = 0;

@@ -20,12 +20,16 @@ Status accept_request(EngineContext& ctx, Connection& c, const ConnectOptions& o
                       std::vector<std::uint16_t> rails, Time now);
 Status reject_request(EngineContext& ctx, Connection& c, std::string_view reason);
 
+// A request that belongs to opening: its delivery header, what follows it, the packet it came in.
+struct OpeningRequest {
+  const wire::RudRequest& pds;
+  std::span<const std::byte> rest;
+  const RxPacket& packet;
+};
 // A packet with SYN: a HELLO from somebody who wants to connect.
-void on_hello(EngineContext& ctx, const wire::RudRequest& pds, std::span<const std::byte> rest,
-              const RxPacket& packet, Time now);
+void on_hello(EngineContext& ctx, const OpeningRequest& request, Time now);
 // ACCEPT or REFUSE for a connection of ours that is connecting.
-void on_hello_reply(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
-                    std::span<const std::byte> rest, const RxPacket& packet, Time now);
+void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& reply, Time now);
 // ACK of our HELLO (it waits for the application there) or NACK (cookie, no room) while connecting.
 void on_hello_ack(Connection& c, const wire::Ack& ack, Time now);
 void on_hello_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now);

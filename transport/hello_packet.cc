@@ -88,7 +88,7 @@ void build_hello(EngineContext& ctx, Connection& c, const wire::Hello& hello,
 }
 
 void refuse_stranger(EngineContext& ctx, const RxPacket& packet, const wire::RudRequest& pds,
-                     const wire::Hello& theirs, wire::RefuseCode code, std::string_view reason) {
+                     const wire::Hello& theirs, const Refusal& refusal) {
   ++ctx.counters.hellos_refused;
   if (ctx.strangers.is_full()) return;
   wire::Hello hello;
@@ -96,8 +96,8 @@ void refuse_stranger(EngineContext& ctx, const RxPacket& packet, const wire::Rud
   hello.version_min = kWireVersionMin;
   hello.version_max = kWireVersionMax;
   hello.peer_nonce = theirs.nonce;
-  hello.refuse_code = code;
-  hello.set_reason(reason);
+  hello.refuse_code = refusal.code;
+  hello.set_reason(refusal.reason);
   StrangerReply& reply = ctx.strangers.push_back();
   // Strangers are told at the address they ask to be told at, on the host the packet came from.
   reply.to = packet.source;

@@ -59,16 +59,33 @@ bool is_hello_reply(const wire::Pds& pds, std::span<const std::byte> rest) {
          ses.resource_index == wire::kHelloResourceIndex;
 }
 
-// "Not known here": believed only about a connection that really waits for that host's answer.
-void on_unknown_there(EngineContext& ctx, Connection& c) {
+// Bad news about a peer is believed when it comes twice, this far apart, with nothing good between.
+constexpr Duration kConfirmAfter = std::chrono::milliseconds(1);
+
+void ask_again(EngineContext& ctx, Connection& c, Time now) {
+  const Time when = now + 2 * kConfirmAfter;
+  if (c.phase == Phase::kConnecting || c.phase == Phase::kAccepting)
+    c.handshake.next_attempt = std::min(c.handshake.next_attempt, when);
+  else if (c.send)
+    c.send->confirm_probe = when;
+  ctx.arm(c, when);
+}
+
+// "Not known here". A damaged packet that reached no connection there is answered so too: believed only
+// when a second one comes and nothing else was heard between.
+void on_unknown_there(EngineContext& ctx, Connection& c, Time now) {
+  if (c.unknown_since == kNever || now - c.unknown_since < kConfirmAfter) {
+    if (c.unknown_since == kNever) c.unknown_since = now;
+    ask_again(ctx, c, now);
+    return;
+  }
   if (c.phase == Phase::kClosing) {
     end_connection(ctx, c, Phase::kClosed);  // it has closed and forgotten already
     return;
   }
   fail_connection(ctx, c, OpStatus::kPeerGone,
-                  describe_peer(c) +
-                      " does not know this connection any more: the process there "
-                      "was restarted, or has released it");
+                  describe_peer(c) + " does not know this connection any more: the process there "
+                                     "was restarted, or has released it");
 }
 
 // A connection that is over answers what still comes, so that the peer learns of it.
@@ -135,7 +152,7 @@ void PacketEngine::on_packet(const RxPacket& packet, Time now) {
     if (request == nullptr || body.empty())
       ++ctx_.counters.malformed_strangers;
     else
-      on_hello(ctx_, *request, body.subspan(pds.bytes), packet, now);
+      on_hello(ctx_, {*request, body.subspan(pds.bytes), packet}, now);
     return;
   }
   Connection* c = ctx_.find_pdcid(to.dpdcid);
@@ -164,8 +181,8 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
   } else if (is_hello_reply(pds, packet.bytes.subspan(pds.bytes))) {
     body = strip_crc(packet.bytes, kHelloCrcSeed);
     if (!body.empty()) {
-      on_hello_reply(ctx_, c, std::get<wire::RudRequest>(pds.header), body.subspan(pds.bytes),
-                     packet, now);
+      on_hello_reply(
+          ctx_, c, {std::get<wire::RudRequest>(pds.header), body.subspan(pds.bytes), packet}, now);
       return;
     }
   } else if (c.has_crc) {
@@ -178,7 +195,7 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
   const std::span<const std::byte> rest = body.subspan(pds.bytes);
   if (is_opening) {
     if (const auto* request = std::get_if<wire::RudRequest>(&pds.header))
-      on_hello_reply(ctx_, c, *request, rest, packet, now);
+      on_hello_reply(ctx_, c, {*request, rest, packet}, now);
     else if (const auto* ack = std::get_if<wire::Ack>(&pds.header))
       on_hello_ack(c, *ack, now);
     else if (nack != nullptr)
@@ -189,12 +206,15 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
   if (nack != nullptr && nack->spdcid == 0) {
     if (static_cast<wire::NackCode>(nack->code) == wire::NackCode::kInvalidDpdcid &&
         !is_over(c.phase))
-      on_unknown_there(ctx_, c);
+      on_unknown_there(ctx_, c, now);
     return;
   }
   c.last_heard = now;
   c.awaits_keepalive = false;
   c.port_unreachable_since = kNever;
+  c.unknown_since = kNever;
+  c.unknown_there_since = kNever;
+  c.unknown_there_row = 0;
   if (c.phase == Phase::kAccepting) on_first_packet(ctx_, c, now);
   if (is_over(c.phase)) {
     answer_afterwards(ctx_, c, pds, packet);
@@ -228,7 +248,6 @@ void PacketEngine::on_stranger(const wire::Pds& pds, const RxPacket& packet) {
 }
 
 void PacketEngine::on_io_error(const IoError& error, Time now) {
-  constexpr Duration kConfirmAfter = std::chrono::milliseconds(1);
   for (auto& holder : ctx_.connections) {
     if (!holder || is_over(holder->phase)) continue;
     Connection& c = *holder;
@@ -246,12 +265,7 @@ void PacketEngine::on_io_error(const IoError& error, Time now) {
       continue;
     }
     if (c.port_unreachable_since == kNever) c.port_unreachable_since = now;
-    // Ask again, a little later: one stray error must not end a connection.
-    if (c.phase == Phase::kConnecting || c.phase == Phase::kAccepting)
-      c.handshake.next_attempt = std::min(c.handshake.next_attempt, now + 2 * kConfirmAfter);
-    else if (c.send)
-      c.send->tail_probe = now + 2 * kConfirmAfter;
-    ctx_.arm(c, now + 2 * kConfirmAfter);
+    ask_again(ctx_, c, now);
   }
 }
 
