@@ -170,6 +170,7 @@ struct SendState {
   std::uint64_t peer_window = 0;  // PSNs above CACK the peer tracks
   Time last_progress{};           // last time something new was acknowledged, or sending began
   Time tail_probe = kNever;
+  Time confirm_probe = kNever;  // to confirm bad news about the peer
   std::uint32_t timeouts_in_row = 0;
   std::array<ProbeRecord, 8> probes{};
   std::uint16_t next_opaque = 1;
@@ -226,6 +227,7 @@ struct Connection {
   Time earliest_deadline = kNever;  // of posted work, never later than the true one
   Time close_gives_up = kNever;
   Time port_unreachable_since = kNever;
+  Time unknown_since = kNever;        // the peer said it does not know this connection
   ConnectionCounters counters;
   std::string error;
 };

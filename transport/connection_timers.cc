@@ -55,6 +55,11 @@ void check_rto(EngineContext& ctx, Connection& c, Time now) {
 
 void check_tail(EngineContext& ctx, Connection& c, Time now) {
   SendState& send = *c.send;
+  if (send.confirm_probe <= now) {
+    send.confirm_probe = kNever;
+    send.probes_wanted = 1;
+    ctx.make_ready(c);
+  }
   if (send.tail_probe > now) return;
   send.tail_probe = kNever;
   if (send.log.in_flight_packets() == 0) return;
@@ -226,7 +231,7 @@ Time next_timer(const Connection& c) {
   const SendState& send = *c.send;
   next = std::min({next, rto_deadline(c), send.tail_probe, send.loss.next_check, send.stalled_retry,
                    c.flow->limits().timer, c.paths->next_probe(), c.next_keepalive,
-                   send.credit_probe});
+                   send.credit_probe, send.confirm_probe});
   if (c.phase == Phase::kClosing) next = std::min(next, c.close_gives_up);
   if (c.waiting_since != kNever) next = std::min(next, silent_since(c) + silence_limit(c));
   if (!c.send->lost.is_empty() || send.queue.next_request != send.queue.requests.end_serial())

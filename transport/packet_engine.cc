@@ -71,8 +71,8 @@ void ask_again(EngineContext& ctx, Connection& c, Time now) {
   ctx.arm(c, when);
 }
 
-// "Not known here". A damaged packet that reached no connection there is answered so too: believed only
-// when a second one comes and nothing else was heard between.
+// "Not known here". A damaged packet that reached no connection there is answered so too: believed
+// only when a second one comes and nothing else was heard between.
 void on_unknown_there(EngineContext& ctx, Connection& c, Time now) {
   if (c.unknown_since == kNever || now - c.unknown_since < kConfirmAfter) {
     if (c.unknown_since == kNever) c.unknown_since = now;
@@ -84,8 +84,9 @@ void on_unknown_there(EngineContext& ctx, Connection& c, Time now) {
     return;
   }
   fail_connection(ctx, c, OpStatus::kPeerGone,
-                  describe_peer(c) + " does not know this connection any more: the process there "
-                                     "was restarted, or has released it");
+                  describe_peer(c) +
+                      " does not know this connection any more: the process there "
+                      "was restarted, or has released it");
 }
 
 // A connection that is over answers what still comes, so that the peer learns of it.
@@ -213,8 +214,6 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
   c.awaits_keepalive = false;
   c.port_unreachable_since = kNever;
   c.unknown_since = kNever;
-  c.unknown_there_since = kNever;
-  c.unknown_there_row = 0;
   if (c.phase == Phase::kAccepting) on_first_packet(ctx_, c, now);
   if (is_over(c.phase)) {
     answer_afterwards(ctx_, c, pds, packet);

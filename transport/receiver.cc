@@ -217,7 +217,7 @@ void on_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
   const std::uint32_t holes_before = receive.log.out_of_order();
   const bool edge_moved = receive.log.mark(psn);
   ++c.counters.packets_received;
-  c.counters.bytes_received += rest.size();
+  c.counters.bytes_received += packet.bytes.size();
   receive.ack.received_nominal_bytes += packet.bytes.size() + kNominalOverheadBytes;
   if (packet.ecn == Ecn::kCe) ++c.counters.marked_received;
   open_trigger(c, psn, pds, packet);
