@@ -50,7 +50,7 @@ TEST(SessionSetup, SurvivesARoundTrip) {
 
 TEST(SessionSetup, OfAnotherVersionIsRefusedNamingBoth) {
   json message = to_json(example_setup());
-  message["version"] = 99;
+  message["version"] = 99u;
   const Result<SessionSetup> parsed = parse_setup(message);
   ASSERT_FALSE(parsed.ok());
   EXPECT_NE(parsed.error().message().find("99"), std::string::npos);
@@ -109,7 +109,7 @@ TEST(RunRequest, SurvivesARoundTrip) {
 }
 
 TEST(RunRequest, WithoutASizeIsRefused) {
-  EXPECT_FALSE(parse_run(json{{"type", "begin"}, {"number", 1}}).ok());
+  EXPECT_FALSE(parse_run(json{{"type", "begin"}, {"number", 1u}}).ok());
 }
 
 TEST(Greeting, FitsPrivateDataAndSurvivesARoundTrip) {
