@@ -53,6 +53,12 @@ Listener* listener_for(EngineContext& ctx, std::uint16_t rail) {
   return nullptr;
 }
 
+// Rails of both sides are joined in order, so both lists begin with the pair that is known to work.
+void put_first(std::vector<std::uint16_t>& rails, std::uint16_t met) {
+  const auto found = std::find(rails.begin(), rails.end(), met);
+  if (found != rails.end()) std::rotate(rails.begin(), found, rails.end());
+}
+
 Connection* find_by_nonce(EngineContext& ctx, const RxPacket& packet, std::uint64_t nonce) {
   const auto found = ctx.by_nonce.find(nonce);
   if (found == ctx.by_nonce.end()) return nullptr;
@@ -120,6 +126,7 @@ void new_request(EngineContext& ctx, Listener& listener, const OpeningRequest& r
   c->peer_credits = hello.receive_credits;
   const bool wants_all_rails = hello.rail_count > 1 && !listener.is_wildcard;
   c->rails = wants_all_rails ? listener.rails : std::vector<std::uint16_t>{packet.rail};
+  put_first(c->rails, packet.rail);
   c->receives.emplace(ctx.config.receive_queue, nullptr);
   c->routes = {{.rail = packet.rail, .entropy = 0, .remote = 0}};
   c->handshake.started = now;
@@ -204,6 +211,7 @@ Status accept_request(EngineContext& ctx, Connection& c, const ConnectOptions& o
                  c.phase == Phase::kFailed ? c.error : "accept: the connection is not a request");
   const std::vector<std::uint16_t> rails_before = c.rails;
   if (!rails.empty()) c.rails = std::move(rails);
+  put_first(c.rails, c.routes[0].rail);
   Status status = set_options(ctx, c, options);
   if (status.ok()) status = make_routes(ctx, c);
   if (!status.ok()) {
@@ -335,6 +343,7 @@ void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& rep
   }
   const NetAddress met = c.remotes[0];
   take_peer_traits(c, hello, packet.source);
+  put_first(c.rails, packet.rail);
   const Status routed = make_routes(ctx, c);
   if (!routed.ok()) {
     c.remotes = {met};

@@ -205,8 +205,9 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
   }
   if (c.phase == Phase::kRequested) return;
   if (nack != nullptr && nack->spdcid == 0) {
+    // It names the id it did not know: one that was damaged on the way is not ours.
     if (static_cast<wire::NackCode>(nack->code) == wire::NackCode::kInvalidDpdcid &&
-        !is_over(c.phase))
+        nack->payload == c.peer_pdcid && !is_over(c.phase))
       on_unknown_there(ctx_, c, now);
     return;
   }
@@ -239,11 +240,12 @@ void PacketEngine::on_stranger(const wire::Pds& pds, const RxPacket& packet) {
   } else if (const auto* control = std::get_if<wire::Control>(&pds.header)) {
     about.psn = control->psn;
     about.spdcid = control->spdcid;
+    about.dpdcid = control->dpdcid;
   } else {
     return;
   }
   ++ctx_.counters.strangers_answered;
-  nack_stranger(ctx_, packet, wire::NackCode::kInvalidDpdcid, about, 0);
+  nack_stranger(ctx_, packet, wire::NackCode::kInvalidDpdcid, about, about.dpdcid);
 }
 
 void PacketEngine::on_io_error(const IoError& error, Time now) {
