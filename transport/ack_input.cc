@@ -44,6 +44,8 @@ struct AckWork {
   EngineContext& ctx;
   Connection& c;
   Time now;
+  Psn trigger{};                // the packet that the acknowledgement answers
+  bool is_retransmit = false;   // ... was a copy sent again
   bool has_duplicates = false;  // the receiver counted new duplicates
   AckEvent event{};
   PathTally paths{};
@@ -75,11 +77,15 @@ void acknowledge(AckWork& work, SentUnit& unit) {
   }
   ++work.event.acked_packets;
   work.paths.add(unit);
-  loss.newest_acked_seq[unit.path.value] =
-      std::max(loss.newest_acked_seq[unit.path.value], unit.path_seq.value);
-  // Of a unit sent again nobody knows which copy arrived, but a fresh one cannot be here so soon.
-  if (unit.transmissions == 1 || work.now - unit.sent_time >= c.rtt.min())
+  // Of a unit sent again nobody knows which copy arrived, unless the receiver says so. What is believed
+  // wrongly here makes everything before it on its path look lost.
+  const bool is_this_copy =
+      unit.transmissions == 1 || (unit.psn == work.trigger && work.is_retransmit);
+  if (is_this_copy) {
+    loss.newest_acked_seq[unit.path.value] =
+        std::max(loss.newest_acked_seq[unit.path.value], unit.path_seq.value);
     loss.newest_acked_sent = std::max(loss.newest_acked_sent, unit.sent_time);
+  }
   c.send->log.take_out(unit, State::kAcked);
   if (c.send->stalled && *c.send->stalled == unit.psn) wake_stalled(c);
   on_unit_acked(work.ctx, c, unit);
@@ -183,6 +189,11 @@ void take_response(AckWork& work, std::span<const std::byte> rest) {
   if (duplicates <= 0) return;
   work.has_duplicates = true;
   c.send->peer_duplicates = response.message_id;
+  // The network duplicates too: no more than were sent again can have been needless.
+  const ConnectionCounters& n = c.counters;
+  c.counters.spurious_retransmits =
+      std::min(n.spurious_retransmits + static_cast<std::uint64_t>(duplicates),
+               n.retransmits_reordered + n.retransmits_trimmed + n.retransmits_timeout);
 }
 
 void on_progress(AckWork& work) {
@@ -210,6 +221,7 @@ void answer_probe(AckWork& work, const wire::Ack& ack, const AckView& view) {
     // Control packets overtake data: their RTT is a first guess and a lower bound, no more.
     if (!c.rtt.has_sample() && rtt > Duration{}) c.rtt.add(rtt);
     judge_by_probe(work.ctx, c, view, record.sent, work.now);
+    c.send->timeouts_in_row = 0;  // it lives
     return;
   }
 }
@@ -337,6 +349,10 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
   if (is_newest && ack.mpr != 0) c.send->peer_window = std::uint64_t{ack.mpr} * 128;
   const Psn trigger{cumulative.value +
                     static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.ack_psn_offset))};
+  if (!ack.is_probe && state.service_time != 0) {
+    work.trigger = trigger;
+    work.is_retransmit = ack.is_retransmit;
+  }
   if (!ack.is_probe) measure(work, ack, state, trigger);
   acknowledge_up_to(work, cumulative);
   for (std::uint64_t bits = view.sack_bitmap; bits != 0; bits &= bits - 1) {
@@ -351,8 +367,11 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
   } else if (!is_newest) {
     ++c.counters.acks_stale;
   }
+  // Acknowledgements overtake each other: what an older one calls missing may have come since, so only
+  // the newest view of the receiver, by its count of received bytes, is held against a path.
+  const std::uint32_t ahead = (state.received_quanta - c.send->peer_received_quanta) & 0xffffff;
   feed_flow(work, state, c.send->peer_received_quanta);
-  judge(work, view);
+  if (ahead < 0x800000) judge(work, view);
   if (ack.is_probe) answer_probe(work, ack, view);
   if (work.event.acked_packets != 0) on_progress(work);
   log.retire();

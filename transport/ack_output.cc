@@ -90,6 +90,32 @@ Psn block_of(const ReceiveLog& log, Psn trigger) {
   return Psn{trigger.value & ~std::uint64_t{63}};
 }
 
+// One bitmap shows 64 PSNs. While there are holes, what arrived since the last acknowledgement may span
+// more: the oldest hole and every block up to the newest are told too, or the sender would take for lost
+// what nobody told it of.
+std::size_t send_blocks(Connection& c, std::span<TxPacket> out) {
+  constexpr std::uint64_t kBlock = 64;
+  AckState& ack = c.receive->ack;
+  const ReceiveLog& log = c.receive->log;
+  const std::uint64_t edge = log.cumulative().value;
+  const std::uint64_t newest = log.newest().value;
+  std::uint64_t from = std::max(edge + 1, std::min(ack.lowest_untold.value, newest + 1));
+  ack.lowest_untold = Psn{UINT64_MAX};
+  if (log.out_of_order() == 0 || newest <= edge + kBlock) return 0;
+  std::size_t sent = 0;
+  const auto tell = [&](std::uint64_t base) {
+    if (sent == out.size()) {
+      ack.lowest_untold = Psn{std::min(ack.lowest_untold.value, base)};
+      ack.owes_update = true;
+      return;
+    }
+    build_ack(c, {.ack_psn = Psn{edge}, .sack_base = Psn{base}}, out[sent++]);
+  };
+  tell(edge + 1);
+  for (from = std::max(from, edge + 1 + kBlock); from + kBlock <= newest; from += kBlock) tell(from);
+  return sent;
+}
+
 std::size_t send_triggered(Connection& c, std::span<TxPacket> out, Time now) {
   ReceiveState& receive = *c.receive;
   AckState& ack = receive.ack;
@@ -111,10 +137,7 @@ std::size_t send_triggered(Connection& c, std::span<TxPacket> out, Time now) {
   std::copy(ack.triggers.begin() + static_cast<std::ptrdiff_t>(taken),
             ack.triggers.begin() + ack.trigger_count, ack.triggers.begin());
   ack.trigger_count = static_cast<std::uint8_t>(ack.trigger_count - taken);
-  // One bitmap cannot show both the newest arrivals and the oldest hole: a second shows the hole.
-  const Psn edge = receive.log.cumulative();
-  if (sent != 0 && all_taken && sent < out.size() && receive.log.newest().value > edge.value + 64)
-    build_ack(c, {.ack_psn = edge, .sack_base = Psn{edge.value + 1}}, out[sent++]);
+  if (sent != 0 && all_taken) sent += send_blocks(c, out.subspan(sent));
   return sent;
 }
 
@@ -157,7 +180,7 @@ void build_probe(Connection& c, PathId path, Time now, TxPacket& out) {
   probe.probe_opaque = send.next_opaque++;
   probe.spdcid = c.pdcid;
   probe.dpdcid = c.peer_pdcid;
-  probe.payload = static_cast<std::uint32_t>(send.log.oldest().value);
+  probe.payload = static_cast<std::uint32_t>(send.log.longest_in_flight().value);
   finish_control(c, wire::encode(probe, out.header), path, out);
   ++c.counters.probes_sent;
 }

@@ -95,6 +95,7 @@ struct AckState {
   std::uint32_t open_bytes = 0;
   std::array<ProbeQuestion, kMaxTriggers> probes{};
   std::uint8_t probe_count = 0;
+  Psn lowest_untold{UINT64_MAX};   // lowest PSN that arrived since the last acknowledgement
   bool owes_update = false;  // credits changed while the peer may be waiting for them
   std::uint32_t told_credits = 0;
   std::uint64_t received_nominal_bytes = 0;

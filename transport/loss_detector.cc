@@ -142,7 +142,6 @@ void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time
 }
 
 void on_spurious(Connection& c, const SentUnit& unit, Time now) {
-  ++c.counters.spurious_retransmits;
   LossState& loss = c.send->loss;
   std::uint16_t& threshold = loss.reorder_threshold[unit.path.value];
   threshold =

@@ -160,6 +160,7 @@ void open_trigger(Connection& c, Psn psn, const wire::RudRequest& pds, const RxP
               .is_marked = packet.ecn == Ecn::kCe || (ack.has_open && ack.open.is_marked),
               .is_retransmit = pds.is_retransmit};
   ack.has_open = true;
+  ack.lowest_untold = std::min(ack.lowest_untold, psn);
   ack.open_bytes += static_cast<std::uint32_t>(packet.bytes.size());
 }
 

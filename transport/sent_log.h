@@ -108,6 +108,16 @@ class SentLog {
     SentUnit& unit = units_[psn.value & mask_];
     return unit.psn == psn && unit.state == SentUnit::State::kAcked ? &unit : nullptr;
   }
+  // The PSN in flight for the longest time; the oldest unacknowledged when nothing is in flight.
+  Psn longest_in_flight() const {
+    const SentUnit* longest = nullptr;
+    for (const PathList& list : paths_) {
+      if (list.head == kNone) continue;
+      const SentUnit& head = units_[list.head];
+      if (longest == nullptr || head.sent_time < longest->sent_time) longest = &head;
+    }
+    return longest == nullptr ? oldest_ : longest->psn;
+  }
   SentUnit* path_head(PathId path) { return at(paths_[path.value].head); }
   SentUnit* path_next(const SentUnit& unit) { return at(unit.next); }
   std::uint32_t path_in_flight(PathId path) const { return paths_[path.value].in_flight; }
