@@ -7,6 +7,7 @@
 #include "spindrift/open.h"
 
 #include "providers/memory/memory_network.h"
+#include "providers/wrap/fault_io.h"
 #include "tests/paths/allocation_count.h"
 #include "transport/completions.h"
 #include "transport/handshake.h"
@@ -30,6 +31,8 @@ class EngineHost final : public RailDirectory {
     engine_ = std::make_unique<PacketEngine>(config, builtin_registry(), *this, identity);
   }
 
+  // From now on, what this host sends meets these faults.
+  void harm(const FaultConfig& faults) { io_ = wrap_with_faults(std::move(io_), faults); }
   EngineContext& context() { return engine_->context(); }
   PacketIo& io() { return *io_; }
   NetAddress address() const { return io_->rails()[0]; }

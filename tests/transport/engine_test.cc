@@ -154,6 +154,32 @@ TEST(PacketEngine, WithoutLossNothingIsSentAgain) {
   EXPECT_EQ(pair.at_b->counters.duplicates_received, 0U);
 }
 
+// Random loss on many paths: what is sent again was lost, and no path is given up for it.
+TEST(PacketEngine, OnePercentLossCausesNoSpuriousRetransmission) {
+  EnginePair pair;
+  ConnectOptions options = with_crc();
+  options.path_count = 16;
+  FaultConfig faults;
+  faults.loss = 0.01;
+  faults.seed = 3;
+  pair.a.harm(faults);
+  ASSERT_TRUE(pair.open(options));
+  Memory from(pair.a, 1000000);
+  Memory to(pair.b, 1000000);
+  const Sge source = from.piece(0, 1000000);
+  for (int i = 0; i < 200; ++i)
+    ASSERT_TRUE(pair.a.post({.conn = pair.at_a->id,
+                             .kind = OpKind::kWrite,
+                             .local = {&source, 1},
+                             .remote_key = to.region.remote.key}));
+  ASSERT_TRUE(run_until(pair, 200, 0));
+  const ConnectionCounters& counted = pair.at_a->counters;
+  EXPECT_GT(counted.retransmits_reordered, 100U);
+  EXPECT_EQ(counted.spurious_retransmits, 0U);
+  EXPECT_EQ(pair.at_b->counters.duplicates_received, 0U);
+  EXPECT_GE(pair.at_a->paths->usable(), 15U);
+}
+
 TEST(PacketEngine, StrangersMustReturnACookieUnderAFlood) {
   EndpointConfig config;
   config.half_open_before_cookie = 0;
