@@ -96,11 +96,11 @@ EndpointImpl::~EndpointImpl() {
 Status EndpointImpl::start() {
   std::vector<int> fds;
   io_->append_wait_fds(fds);
-  const Status watched = waiter_.watch(fds);
+  Status watched = waiter_.watch(fds);
   if (!watched.ok()) return watched;
   has_descriptors_ = !fds.empty();
   if (!ctx_.config.has_guardian) return ok_status();
-  const Status guarded = guardian_waiter_.watch(fds);
+  Status guarded = guardian_waiter_.watch(fds);
   if (!guarded.ok()) return guarded;
   guardian_ = std::thread([this] { run_guardian(); });
   return ok_status();
@@ -172,6 +172,7 @@ std::size_t EndpointImpl::poll(std::span<Completion> out) {
 
 PostResult EndpointImpl::post(std::span<const WorkRequest> work) {
   const std::lock_guard guard(lock_);
+  wake_guardian();
   return post_work(ctx_, work, io_->now());
 }
 
@@ -181,6 +182,7 @@ PostResult EndpointImpl::post_shared(SharedQueueId queue, std::span<const WorkRe
     ctx_.last_error = "post_shared: no such shared receive queue";
     return {.accepted = 0, .status = PostStatus::kInvalid};
   }
+  wake_guardian();
   return post_shared_receives(ctx_, *ctx_.shared_queues[queue.value - 1], receives);
 }
 
@@ -231,6 +233,10 @@ bool EndpointImpl::caller_was_here(Time now) const {
   return now - last < ctx_.config.guardian_takeover;
 }
 
+void EndpointImpl::wake_guardian() {
+  if (ctx_.config.has_guardian && guardian_sleeps_.exchange(false)) guardian_waiter_.wake();
+}
+
 // While the caller polls, this thread only looks at a clock once per takeover time; when the caller
 // has gone to compute, it sleeps on the provider and the next deadline and makes the turns.
 void EndpointImpl::run_guardian() {
@@ -250,9 +256,11 @@ void EndpointImpl::run_guardian() {
     const Time now = io_->now();
     const bool is_busy = engine_.has_something_to_send() || io_->has_unsent();
     guardian_waiter_.set_deadline(is_busy ? now : engine_.next_deadline(), now);
+    guardian_sleeps_ = true;
     lock_.unlock();
     if (news) waiter_.wake();
     guardian_waiter_.sleep(Duration(-1));
+    guardian_sleeps_ = false;
     // A sleeping caller wakes on the same packets: it gets its chance first.
     if (is_armed_ && !guardian_stops_) std::this_thread::sleep_for(ctx_.config.guardian_takeover);
   }

@@ -80,7 +80,7 @@ Result<MemoryRegion> EndpointImpl::register_memory(std::span<std::byte> bytes, A
 
 Status EndpointImpl::deregister_memory(const MemoryRegion& region) {
   const std::lock_guard guard(lock_);
-  const Status status = ctx_.memory.remove(region);
+  Status status = ctx_.memory.remove(region);
   if (!status.ok()) return remember(ConnId{}, status.error());
   return status;
 }
@@ -108,6 +108,7 @@ Result<ConnId> EndpointImpl::connect(std::string_view address, const ConnectOpti
   ConnectTarget target;
   target.remotes = std::move(remotes).value();
   target.rails = std::move(local).value();
+  wake_guardian();
   auto conn = start_connect(ctx_, target, options, io_->now());
   if (!conn.ok()) return remember(ConnId{}, conn.error());
   return conn;
@@ -119,7 +120,8 @@ Status EndpointImpl::accept(ConnId conn, const ConnectOptions& options) {
   if (c == nullptr) return remember(ConnId{}, no_such_connection());
   auto local = named_rails(options.local_addresses);
   if (!local.ok()) return remember(conn, local.error());
-  const Status status = accept_request(ctx_, *c, options, std::move(local).value(), io_->now());
+  wake_guardian();
+  Status status = accept_request(ctx_, *c, options, std::move(local).value(), io_->now());
   if (!status.ok()) return remember(conn, status.error());
   return status;
 }
@@ -128,16 +130,19 @@ Status EndpointImpl::reject(ConnId conn, std::string_view reason) {
   const std::lock_guard guard(lock_);
   Connection* c = ctx_.find(conn);
   if (c == nullptr) return remember(ConnId{}, no_such_connection());
+  wake_guardian();
   return reject_request(ctx_, *c, reason);
 }
 
 void EndpointImpl::close(ConnId conn) {
   const std::lock_guard guard(lock_);
+  wake_guardian();
   if (Connection* c = ctx_.find(conn)) engine_.close(*c, io_->now());
 }
 
 void EndpointImpl::abort(ConnId conn) {
   const std::lock_guard guard(lock_);
+  wake_guardian();
   if (Connection* c = ctx_.find(conn)) engine_.abort(*c);
 }
 

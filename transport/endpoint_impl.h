@@ -87,6 +87,7 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   bool has_news() const;
   void watch_provider();
   void run_guardian();
+  void wake_guardian();  // the caller changed something; it may not call progress() soon
   bool caller_was_here(Time now) const;
 
   Result<std::vector<NetAddress>> resolve(std::string_view address, bool needs_host) const;
@@ -109,6 +110,7 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   std::atomic<std::int64_t> last_call_ns_{0};
   std::atomic<bool> is_armed_{false};  // the caller sleeps on wait_fd()
   std::atomic<bool> guardian_stops_{false};
+  std::atomic<bool> guardian_sleeps_{false};  // until a packet or the deadline it knew of
   std::thread guardian_;
 };
 

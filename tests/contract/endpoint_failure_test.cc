@@ -292,6 +292,28 @@ TEST_P(EndpointContract, AGuardianAnswersWhileTheProgramComputes) {
   }
 }
 
+TEST_P(EndpointContract, AGuardianSendsWhatWasPostedByAProgramThatWentOnComputing) {
+  if (world->network() != nullptr) GTEST_SKIP() << "virtual time belongs to one thread";
+  Pair::Options options;
+  options.a.endpoint.has_guardian = true;
+  options.connect.keepalive = 0s;
+  Pair pair(*world, options);
+  ASSERT_OPENS(pair);
+  Buffer from(*pair.a, 1000);
+  Buffer to(*pair.b, 1000);
+  from.fill(1);
+  const Sge source = from.all();
+  const auto only_b_runs = [&](Duration limit, const std::function<bool()>& is_done) {
+    const Time start = world->now();
+    while (!is_done() && world->now() - start < limit)
+      pair.b->progress();
+    return is_done();
+  };
+  only_b_runs(100ms, [] { return false; });
+  ASSERT_TRUE(pair.post_a({.kind = OpKind::kWrite, .local = {&source, 1}, .remote_key = to.key()}));
+  EXPECT_TRUE(only_b_runs(2s, [&] { return to.matches(1, 0, 1000); }));
+}
+
 TEST(EndpointOverIpv6, ConnectsAndMovesBytes) {
   const auto world = ipv6_world().make();
   Pair pair(*world, {});
