@@ -288,6 +288,12 @@ std::vector<std::vector<Touch>> touches_by_chunk(const Plan& plan) {
   return touches;
 }
 
+bool is_race(const Order& order, const Touch& a, const Touch& b) {
+  const bool is_same = a.step.lane == b.step.lane && a.step.step == b.step.step;
+  return !is_same && a.is_write && !order.is_over_before(a.step, b.step) &&
+         !order.is_over_before(b.step, a.step);
+}
+
 Status check_races(const Plan& plan) {
   const Order order(plan);
   if (!order.fits()) return wrong("the plan has too many steps to check");
@@ -295,11 +301,7 @@ Status check_races(const Plan& plan) {
   for (std::size_t chunk = 0; chunk < touches.size(); ++chunk) {
     for (const Touch& a : touches[chunk]) {
       for (const Touch& b : touches[chunk]) {
-        const bool is_same = a.step.lane == b.step.lane && a.step.step == b.step.step;
-        if (is_same || !a.is_write || order.is_over_before(a.step, b.step) ||
-            order.is_over_before(b.step, a.step)) {
-          continue;
-        }
+        if (!is_race(order, a, b)) continue;
         return wrong(absl::StrFormat("race on chunk %d: %s writes it while %s may be under way",
                                      chunk, place_of(plan, a.step.lane, a.step.step),
                                      place_of(plan, b.step.lane, b.step.step)));

@@ -49,7 +49,7 @@ Status EndpointWaiter::open() {
 }
 
 Status EndpointWaiter::watch(const std::vector<int>& provider_fds) {
-  const Status opened = open();
+  Status opened = open();
   if (!opened.ok()) return opened;
   if (provider_fds == watched_) return ok_status();
   for (const int fd : provider_fds) {
@@ -60,7 +60,7 @@ Status EndpointWaiter::watch(const std::vector<int>& provider_fds) {
   return ok_status();
 }
 
-void EndpointWaiter::set_deadline(Time deadline, Time now) {
+void EndpointWaiter::set_deadline(Time deadline, Time now) const {
   itimerspec spec{};
   if (deadline != kNever) {
     const std::int64_t left = std::max<std::int64_t>((deadline - now).count(), 1);
@@ -70,12 +70,12 @@ void EndpointWaiter::set_deadline(Time deadline, Time now) {
   ::timerfd_settime(timer_fd_, 0, &spec, nullptr);
 }
 
-void EndpointWaiter::wake() {
+void EndpointWaiter::wake() const {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof(one));
 }
 
-void EndpointWaiter::drain() {
+void EndpointWaiter::drain() const {
   std::uint64_t count = 0;
   [[maybe_unused]] auto got = ::read(event_fd_, &count, sizeof(count));
   got = ::read(timer_fd_, &count, sizeof(count));

@@ -17,10 +17,10 @@ class EndpointWaiter {
   // Rebuilds the set when the provider's descriptors changed (a rail was added).
   Status watch(const std::vector<int>& provider_fds);
   int fd() const { return epoll_fd_; }
-  void set_deadline(Time deadline, Time now);
+  void set_deadline(Time deadline, Time now) const;
   // Makes fd() readable until drain(). Callable from another thread.
-  void wake();
-  void drain();
+  void wake() const;
+  void drain() const;
   // True when readable before `timeout` (negative: no limit) has passed.
   bool sleep(Duration timeout) const;
 

@@ -57,6 +57,7 @@ FlowInfo flow_info(const EngineContext& ctx, const Connection& c, Time now) {
   info.base_rtt = c.options.base_rtt;
   if (info.base_rtt == Duration{})
     info.base_rtt = c.rtt.has_sample() ? std::max(c.rtt.min(), kShortestRtt) : kUnknownRtt;
+  info.host_latency = ctx.rails.caps().host_latency;
   info.link_rate = Rate::bits_per_second(rate);
   info.mtu_bytes = c.payload_mtu + kMaxPacketOverhead + kNominalOverheadBytes;
   info.max_window_bytes = std::uint64_t{ctx.config.window_packets} * info.mtu_bytes;
@@ -130,7 +131,7 @@ void free_slot(EngineContext& ctx, Connection& c) {
 }
 
 Status set_options(EngineContext& ctx, Connection& c, const ConnectOptions& options) {
-  const Status status = check_options(ctx, options);
+  Status status = check_options(ctx, options);
   if (!status.ok()) return status;
   auto cc = ctx.registry.find_congestion_control(options.congestion_control);
   if (!cc.ok()) return cc.error();
@@ -178,7 +179,7 @@ Status make_routes(EngineContext& ctx, Connection& c) {
                  absl::StrCat(paths, " paths need ", share, " entropy values per rail; provider ",
                               ctx.rails.caps().name, " has ", ctx.rails.caps().entropies));
   for (const Pair& pair : pairs) {
-    const Status opened = ctx.rails.open_entropies(pair.rail, share);
+    Status opened = ctx.rails.open_entropies(pair.rail, share);
     if (!opened.ok()) return opened;
   }
   c.routes.clear();

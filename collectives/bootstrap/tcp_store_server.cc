@@ -142,7 +142,7 @@ class TcpStoreServer::Loop final {
 
   void serve(Client& client) {
     flush(client);
-    std::array<char, 16384> buffer;
+    std::array<char, 16384> buffer{};
     while (!client.is_over && client.unsent.empty()) {
       const ssize_t got = ::recv(client.fd, buffer.data(), buffer.size(), 0);
       if (got > 0) {

@@ -97,6 +97,7 @@ class Family final {
       return Error(ErrorCode::kIo, "no pipe: " + system_error(errno));
     }
     std::vector<char*> raw;
+    raw.reserve(arguments.size() + 1);
     for (const std::string& argument : arguments)
       raw.push_back(const_cast<char*>(argument.data()));
     raw.push_back(nullptr);
@@ -227,7 +228,7 @@ class Family final {
 
   void drain(std::size_t rank) {
     Child& child = children_[rank];
-    std::array<char, 4096> buffer;
+    std::array<char, 4096> buffer{};
     ssize_t got = 0;
     while (child.error_fd >= 0 &&
            (got = ::read(child.error_fd, buffer.data(), buffer.size())) > 0) {

@@ -29,8 +29,11 @@ Bandwidth bandwidth_of(std::uint64_t bytes, double time_us, std::uint32_t ranks)
 
 std::string fit(double value, int width) {
   int power = 0;
-  for (double next = 1; value >= next; next *= 10)
+  double next = 1;
+  while (value >= next) {
+    next *= 10;
     ++power;
+  }
   if (power < width - 2) return absl::StrFormat("%*.2f", width, value);
   if (power < width - 1) return absl::StrFormat("%*.1f", width, value);
   if (power < width + 1) return absl::StrFormat("%*.0f", width, value);

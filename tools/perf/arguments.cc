@@ -237,7 +237,7 @@ Status check_transport(const PerfArguments& a, const Registry& registry, Transpo
   if (!algorithm.ok()) return algorithm.error();
   const auto policy = registry.find_path_selector(out->path_selector);
   if (!policy.ok()) return policy.error();
-  const Status packets = check_packets(a, out);
+  Status packets = check_packets(a, out);
   if (!packets.ok()) return packets;
   const std::optional<CrcChoice> crc = parse_crc(a.crc.value_or("auto"));
   if (!crc) return usage(absl::StrFormat("--crc is auto, on or off, not '%s'", *a.crc));

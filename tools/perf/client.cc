@@ -87,9 +87,9 @@ Status Client::open_session() {
     const std::string death = server_death_();
     if (!death.empty()) session_->fail("the session with it cannot go on");
   };
-  const Status prepared = session_->prepare(options_.shape);
+  Status prepared = session_->prepare(options_.shape);
   if (!prepared.ok()) return prepared;
-  const Status connected = connect_control();
+  Status connected = connect_control();
   if (!connected.ok()) return connected;
   session_->control().send(to_json(SessionSetup{.shape = options_.shape,
                                                 .transport = options_.transport,
@@ -115,7 +115,7 @@ void Client::give_up_when_stuck() {
 Status Client::connect_control() {
   const Result<ConnId> conn = endpoint_->connect(options_.server_address, control_options());
   if (!conn.ok()) return conn.error();
-  const Status attached = session_->control().attach(conn.value());
+  Status attached = session_->control().attach(conn.value());
   if (!attached.ok()) return attached;
   return await_established(1);
 }
@@ -129,7 +129,7 @@ Status Client::connect_data(std::uint64_t session_number) {
     session_->connections[i] = conn.value();
     session_->post_receives(i);
   }
-  const Status status = await_established(1 + options_.shape.connections);
+  Status status = await_established(1 + options_.shape.connections);
   if (!status.ok()) return status;
   const Result<ConnInfo> info = endpoint_->info(session_->connections.front());
   if (info.ok()) report_.set_connection(info.value());
@@ -153,7 +153,7 @@ Status Client::run_tests() {
     report_.begin_test(is_latency);
     for (const std::uint64_t bytes : options_.shape.sizes) {
       if (tools::was_interrupted()) break;
-      const Status status = is_latency ? run_latency(bytes) : run_bandwidth(bytes);
+      Status status = is_latency ? run_latency(bytes) : run_bandwidth(bytes);
       if (!status.ok()) return status;
     }
   }

@@ -100,8 +100,9 @@ std::string LocalServer::death() {
   int status = 0;
   if (pid_ <= 0 || waitpid(pid_, &status, WNOHANG) != pid_) return death_;
   if (WIFSIGNALED(status)) {
+    const char* name = sigdescr_np(WTERMSIG(status));
     death_ = absl::StrFormat("the server process %d was killed by signal %d (%s)", pid_,
-                             WTERMSIG(status), strsignal(WTERMSIG(status)));
+                             WTERMSIG(status), name != nullptr ? name : "unknown");
   } else if (WEXITSTATUS(status) != 0) {
     death_ =
         absl::StrFormat("the server process %d ended with exit code %d", pid_, WEXITSTATUS(status));

@@ -117,15 +117,15 @@ Status Server::open_session(Session& session, ConnId control) {
   ++session_number_;
   established_ = 0;
   session.on_event = [this, &session](const ConnEvent& event) { on_event(session, event); };
-  const Status attached = session.control().attach(control);
+  Status attached = session.control().attach(control);
   if (!attached.ok()) return attached;
-  const Status accepted = endpoint_->accept(control, control_options());
+  Status accepted = endpoint_->accept(control, control_options());
   if (!accepted.ok()) return accepted;
   const Result<nlohmann::json> message = session.expect("setup", kSetupPatience);
   if (!message.ok()) return message.error();
   const Result<SessionSetup> setup = parse_setup(message.value());
   if (!setup.ok()) return setup.error();
-  const Status prepared = session.prepare(setup.value().shape);
+  Status prepared = session.prepare(setup.value().shape);
   if (!prepared.ok()) return prepared;
   session.peer_region = setup.value().region;
   transport_ = setup.value().transport;
@@ -195,7 +195,7 @@ Status Server::follow(Session& session) {
     const Result<nlohmann::json> message = session.expect("", kClientPatience);
     if (!message.ok()) return message.error();
     if (text_or(message.value(), "type", "") == "bye") return ok_status();
-    const Status status = follow_one(session, message.value());
+    Status status = follow_one(session, message.value());
     if (!status.ok()) return status;
     if (tools::was_interrupted()) {
       return Error(ErrorCode::kUnavailable, "the server was interrupted");

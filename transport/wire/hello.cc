@@ -233,7 +233,7 @@ ParseError parse_fields(ByteReader& in, Hello& out, SeenTypes& seen) {
 
 bool has_required(const Hello& hello, SeenTypes seen) {
   SeenTypes required = 0;
-  for (std::uint16_t type = 1; type <= kFields.size(); ++type) {
+  for (std::uint16_t type = 1; type <= std::uint16_t{kFields.size()}; ++type) {
     // Scalars that this kind of HELLO always carries.
     const Field& field = kFields[type - 1U];
     if (field.min_bytes > 0 && field.bytes(hello) > 0) required |= bit_of(type);
