@@ -15,7 +15,7 @@ class FixedWindow final : public CongestionControl {
       : mtu_bytes_(flow.mtu_bytes),
         cap_bytes_(window_cap_bytes(flow)),
         chosen_bytes_(window_bytes) {
-    set_window(flow.link_rate, flow.base_rtt);
+    set_window(flow.link_rate, std::max(flow.base_rtt, flow.host_latency));
   }
 
   SendLimits initial() const override { return limits_; }

@@ -31,7 +31,7 @@ const ParameterInfo kNsccParameters[kNsccParameterCount] = {
      .default_value = 0,
      .min = 0,
      .max = 1e7,
-     .help = "shorter RTT samples count as this; for hosts that poll more slowly than the network",
+     .help = "shorter RTT samples count as this; 0: what the provider says its hosts add",
      .source = "own: software endpoints have a few RTTs far below their usual one"},
     {.name = "has_trimming",
      .unit = "",
@@ -173,10 +173,10 @@ NsccChosen chosen_from(std::span<const double> values) {
 NsccTuning derive(const NsccChosen& chosen, const FlowInfo& flow) {
   NsccTuning tuning;
   const double measured_us = flow.base_rtt > Duration{} ? to_us(flow.base_rtt) : kReferenceRttUs;
-  const double base_rtt_us =
-      std::max(chosen_or(chosen.base_rtt_us, measured_us), chosen.base_rtt_floor_us);
+  const double floor_us = chosen_or(chosen.base_rtt_floor_us, to_us(flow.host_latency));
+  const double base_rtt_us = std::max(chosen_or(chosen.base_rtt_us, measured_us), floor_us);
   tuning.config_base_rtt = std::max(from_us(base_rtt_us), Duration{1});
-  tuning.base_rtt_floor = from_us(chosen.base_rtt_floor_us);
+  tuning.base_rtt_floor = from_us(floor_us);
   tuning.link_rate =
       flow.link_rate.is_unlimited() ? Rate::bits_per_second(kReferenceBps) : flow.link_rate;
   tuning.mtu = std::max<double>(1, flow.mtu_bytes);

@@ -97,9 +97,10 @@ class CongestionControl {
 // What the transport knows of the network when a flow starts.
 struct FlowInfo {
   Time now{};
-  Duration base_rtt{};                        // measured by the handshake, or configured
-  Rate link_rate{};                           // of the slower side
-  std::uint32_t mtu_bytes = 4096;             // largest nominal packet
+  Duration base_rtt{};             // measured by the handshake, or configured
+  Duration host_latency{};         // of an RTT, what the hosts themselves may add (PacketIoCaps)
+  Rate link_rate{};                // of the slower side
+  std::uint32_t mtu_bytes = 4096;  // largest nominal packet
   std::uint64_t max_window_bytes = kNoLimit;  // what the receiver's buffers allow
 };
 

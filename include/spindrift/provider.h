@@ -71,6 +71,9 @@ struct PacketIoCaps {
   std::uint16_t entropies = 1;          // distinct entropy values, 1..kMaxPaths
   std::uint64_t receive_buffer_bytes = 0;  // what may be in flight towards us; 0: unknown
   Rate link_rate{};                        // zero: unknown
+  // What two idle hosts add to an RTT in batching and scheduling: delays below it say nothing about
+  // the network. Zero for hardware.
+  Duration host_latency{};
   bool has_ecn = false;
   bool has_rx_timestamp = false;
   bool copies_on_send = false;  // released() follows send() at once
