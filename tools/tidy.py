@@ -44,6 +44,15 @@ UNTESTED = {
     "providers/udp/udp_sender.cc": "internal to udp_io, whose tests run it",
     "providers/udp/udp_socket.cc": "internal to udp_io, whose tests run it",
     "providers/wrap/frame.cc": "internal to pcap_io, whose tests run it",
+    "transport/ack_input.cc": "part of the engine; contract, fault and engine tests run it",
+    "transport/ack_output.cc": "part of the engine; contract, fault and engine tests run it",
+    "transport/blocking.cc": "declared in endpoint.h; tests/transport/waiting_test.cc",
+    "transport/connection_timers.cc": "part of the engine; contract tests run every timer",
+    "transport/endpoint_addresses.cc": "part of the endpoint; contract tests run it",
+    "transport/endpoint_calls.cc": "part of the endpoint; contract tests run it",
+    "transport/hello_packet.cc": "internal to handshake, whose tests run it",
+    "transport/open_connection.cc": "internal to handshake, whose tests run it",
+    "transport/responder.cc": "part of the engine; contract tests READ and use atomics",
 }
 
 

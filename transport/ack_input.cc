@@ -77,8 +77,8 @@ void acknowledge(AckWork& work, SentUnit& unit) {
   }
   ++work.event.acked_packets;
   work.paths.add(unit);
-  // Of a unit sent again nobody knows which copy arrived, unless the receiver says so. What is believed
-  // wrongly here makes everything before it on its path look lost.
+  // Of a unit sent again nobody knows which copy arrived, unless the receiver says so. What is
+  // believed wrongly here makes everything before it on its path look lost.
   const bool is_this_copy =
       unit.transmissions == 1 || (unit.psn == work.trigger && work.is_retransmit);
   if (is_this_copy) {
@@ -252,7 +252,11 @@ void acknowledge_up_to(AckWork& work, Psn cumulative) {
 void on_operation_error(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
   const Psn psn = extend(c.send->log, nack.psn);
   SentUnit* unit = c.send->log.find(psn);
-  if (unit == nullptr || unit->transmissions == 0) {
+  // A READ may fail after its packet was acknowledged: its region was deregistered before its turn.
+  if (unit == nullptr) unit = c.send->log.find_retired(psn);
+  if (unit == nullptr || unit->transmissions == 0 ||
+      (unit->kind == SentUnit::Kind::kRequest &&
+       !c.send->queue.requests.contains_serial(unit->owner))) {
     ++c.counters.acks_impossible;
     return;
   }
@@ -262,7 +266,8 @@ void on_operation_error(EngineContext& ctx, Connection& c, const wire::Nack& nac
   if (is_over(c.phase)) return;
   const OpStatus status = status_of(nack.payload);
   std::string what = "a response of ours was refused";
-  if (unit->kind == SentUnit::Kind::kRequest) {
+  if (unit->kind == SentUnit::Kind::kRequest &&
+      c.send->queue.requests.contains_serial(unit->owner)) {
     Request& request = c.send->queue.requests.at_serial(unit->owner);
     what = absl::StrCat(std::string(to_string(request.kind)), " of ", request.length, " bytes");
     // The culprit gets the reason even if earlier READs are still without answer.
@@ -367,8 +372,8 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
   } else if (!is_newest) {
     ++c.counters.acks_stale;
   }
-  // Acknowledgements overtake each other: what an older one calls missing may have come since, so only
-  // the newest view of the receiver, by its count of received bytes, is held against a path.
+  // Acknowledgements overtake each other: what an older one calls missing may have come since, so
+  // only the newest view of the receiver, by its count of received bytes, is held against a path.
   const std::uint32_t ahead = (state.received_quanta - c.send->peer_received_quanta) & 0xffffff;
   feed_flow(work, state, c.send->peer_received_quanta);
   if (ahead < 0x800000) judge(work, view);

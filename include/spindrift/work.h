@@ -23,9 +23,9 @@ enum class OpKind : std::uint8_t {
 
 enum class OpStatus : std::uint8_t {
   kOk,
-  kTimedOut,           // the deadline passed before any packet was sent
-  kPeerGone,           // silence, a dead port, or the peer aborted; last_error() has the cause
-  kRemoteKey,          // no such key, or the region is gone
+  kTimedOut,   // the deadline passed: unsent, and the connection lives; partly sent, and it failed
+  kPeerGone,   // silence, a dead port, or the peer aborted; last_error() has the cause
+  kRemoteKey,  // no such key, or the region is gone
   kRemoteAccess,       // the region does not grant the right
   kRemoteBounds,       // offset + length leaves the region
   kRemoteAlignment,    // an atomic on an address that is not a multiple of 8
