@@ -11,6 +11,10 @@ import subprocess
 import sys
 
 UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+# Everything else that is a number is a counter of the benchmark's own.
+STANDARD = {"cpu_time", "real_time", "iterations", "bytes_per_second", "items_per_second",
+            "threads", "repetitions", "repetition_index", "family_index",
+            "per_family_instance_index"}
 
 
 def programs_in(folder, wanted):
@@ -27,13 +31,18 @@ def human(number):
 
 
 def rows_of(report):
-    """name -> list of (ns per iteration, bytes/s, items/s), one per repetition."""
+    """name -> list of (ns per iteration, bytes/s, items/s, counters), one per repetition. The time
+    is the processor's, unless the benchmark took it itself or spans several threads."""
     rows = {}
     for run in report["benchmarks"]:
         if run.get("run_type") == "iteration" and not run.get("error_occurred"):
+            clock = ("real_time" if run["run_name"].endswith(("/real_time", "/manual_time"))
+                     else "cpu_time")
+            counters = {name: value for name, value in run.items()
+                        if isinstance(value, (int, float)) and name not in STANDARD}
             rows.setdefault(run["run_name"], []).append(
-                (run["cpu_time"] * UNITS[run["time_unit"]], run.get("bytes_per_second"),
-                 run.get("items_per_second")))
+                (run[clock] * UNITS[run["time_unit"]], run.get("bytes_per_second"),
+                 run.get("items_per_second"), counters))
     return rows
 
 
@@ -47,6 +56,10 @@ def print_rows(program, rows):
                  else human(statistics.median(run[i] for run in runs)) for i in (1, 2)]
         print(f"{name:{width}} {min(times):12.1f} {statistics.median(times):12.1f}"
               f" {max(times):12.1f} {len(runs):5} {rates[0]:>10} {rates[1]:>10}", flush=True)
+        for counter in runs[0][3]:
+            values = [run[3].get(counter, 0) for run in runs]
+            print(f"  {counter:{width - 2}} {min(values):12.3f} {statistics.median(values):12.3f}"
+                  f" {max(values):12.3f}")
 
 
 def main():
