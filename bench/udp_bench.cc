@@ -80,6 +80,13 @@ class EndpointPair {
   }
 
  private:
+  // Enough that the peer need not be told of each new one at once.
+  static bool post_receives(Endpoint& endpoint, ConnId conn, const MemoryRegion& region) {
+    const Sge piece = sge_of(region, 0, 8);
+    const WorkRequest receive{.conn = conn, .kind = OpKind::kReceive, .local = {&piece, 1}};
+    const std::vector<WorkRequest> work(32, receive);
+    return endpoint.post(work).accepted == work.size();
+  }
   static bool post_receive_and_send(Endpoint& endpoint, ConnId conn, const MemoryRegion& region) {
     const Sge piece = sge_of(region, 0, 8);
     const std::array<WorkRequest, 2> work{
@@ -107,9 +114,8 @@ class EndpointPair {
     if (!from.ok() || !to.ok()) return "memory was not registered";
     from_ = from.value();
     to_ = to.value();
-    const Sge piece = sge_of(to_, 0, 8);
-    const WorkRequest receive{.conn = at_b_, .kind = OpKind::kReceive, .local = {&piece, 1}};
-    if (b_->post({&receive, 1}).accepted != 1) return "a RECEIVE was not accepted";
+    if (!post_receives(*a_, at_a_, from_) || !post_receives(*b_, at_b_, to_))
+      return "the RECEIVEs were not accepted";
     return {};
   }
   std::string wait_until_open(const ConnectOptions& options) {
