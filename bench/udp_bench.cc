@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include "spindrift/open.h"
 
@@ -151,13 +153,40 @@ class EndpointPair {
   std::string error_;
 };
 
+// The process's own, whatever its threads did since.
+const cpu_set_t& allowed_processors() {
+  static const cpu_set_t allowed = [] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    static_cast<void>(sched_getaffinity(0, sizeof set, &set));
+    return set;
+  }();
+  return allowed;
+}
+
+// Two threads that poll must not share a processor: each would wait for the other's time slice.
+void take_processor(bool is_first) {
+  const cpu_set_t& allowed = allowed_processors();
+  int chosen = -1;
+  for (int cpu = 0; cpu < CPU_SETSIZE && !(is_first && chosen >= 0); ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) chosen = cpu;
+  if (chosen < 0) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(chosen, &one);
+  static_cast<void>(pthread_setaffinity_np(pthread_self(), sizeof one, &one));
+}
+
 // The receiving side's thread. It runs one thing at a time, or sleeps.
 class Peer {
  public:
   enum class Task : std::uint8_t { kNone, kProgress, kAnswer, kReceivePlain, kAnswerPlain, kEnd };
 
   Peer(EndpointPair& pair, UdpLimit& plain)
-      : pair_(pair), plain_(plain), thread_([this] { run(); }) {}
+      : pair_(pair), plain_(plain), thread_([this] {
+          take_processor(false);
+          run();
+        }) {}
   ~Peer() {
     give(Task::kEnd);
     thread_.join();
@@ -300,6 +329,7 @@ void add_all() {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  spindrift::bench::take_processor(true);
   spindrift::bench::add_all();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
