@@ -111,7 +111,10 @@ void deliver_requests(EngineContext& ctx, Connection& c) {
   while (!queue.requests.is_empty()) {
     Request& request = queue.requests.front();
     if (request.state != Request::State::kFinished) break;
-    if (request.last_transmission > ctx.released) break;  // the provider may still read the buffer
+    if (request.last_transmission > ctx.released) {  // the provider may still read the buffer
+      ctx.is_release_awaited = true;
+      break;
+    }
     if (!request.is_unsignaled || request.status != OpStatus::kOk) {
       if (!push(ctx, c, completion_of(c, request))) {
         if (!is_over(c.phase)) report_overflow(ctx, c);
@@ -178,9 +181,10 @@ void resume_blocked(EngineContext& ctx) {
 }
 
 void on_released(EngineContext& ctx, std::uint64_t released) {
-  const bool was_behind = ctx.released != ctx.transmissions;
   ctx.released = released;
-  if (!was_behind) return;
+  // Rare: every turn comes here, and there may be many connections.
+  if (!ctx.is_release_awaited) return;
+  ctx.is_release_awaited = false;
   for (auto& holder : ctx.connections)
     if (holder && holder->send && !holder->send->queue.requests.is_empty())
       deliver_requests(ctx, *holder);

@@ -92,6 +92,7 @@ struct EngineContext {
   std::vector<std::uint32_t> free_inline;
   std::uint64_t transmissions = 0;   // packets handed to the provider
   std::uint64_t released = 0;        // of these, payload no longer referenced
+  bool is_release_awaited = false;   // by a finished request, to be delivered
   std::uint8_t receive_penalty = 0;  // rcv_cwnd_pend of this turn's acknowledgements
   std::uint32_t half_open = 0;       // kRequested and kAccepting
   std::uint32_t open_connections = 0;

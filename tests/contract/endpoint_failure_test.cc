@@ -312,6 +312,7 @@ TEST_P(EndpointContract, AGuardianSendsWhatWasPostedByAProgramThatWentOnComputin
   only_b_runs(100ms, [] { return false; });
   ASSERT_TRUE(pair.post_a({.kind = OpKind::kWrite, .local = {&source, 1}, .remote_key = to.key()}));
   EXPECT_TRUE(only_b_runs(2s, [&] { return to.matches(1, 0, 1000); }));
+  ASSERT_TRUE(pair.wait_completions(*pair.a, 1));  // the buffer is the guardian's until then
 }
 
 TEST(EndpointOverIpv6, ConnectsAndMovesBytes) {
