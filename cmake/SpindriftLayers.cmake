@@ -1,15 +1,15 @@
 # Layering that the compiler enforces. Includes are written from the project root
 # ("transport/wire/pds.h"). A target gets as include paths only the layers it SEES: for each layer
-# a folder below ${CMAKE_BINARY_DIR}/layers holds a link to that one source folder, so an include of
+# a folder below ${PROJECT_BINARY_DIR}/layers holds a link to that one source folder, so an include of
 # any other layer does not compile.
 
 # spindrift_layer(<name> <source folder>): makes the layer's include path.
 function(spindrift_layer name folder)
-  set(root ${CMAKE_BINARY_DIR}/layers/${name})
+  set(root ${PROJECT_BINARY_DIR}/layers/${name})
   get_filename_component(parent ${root}/${folder} DIRECTORY)
   file(MAKE_DIRECTORY ${parent})
   if(NOT EXISTS ${root}/${folder})
-    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${folder} ${root}/${folder} SYMBOLIC)
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${root}/${folder} SYMBOLIC)
   endif()
 endfunction()
 
@@ -44,9 +44,9 @@ endfunction()
 
 # spindrift_sees(<target> <layer>...): include paths of these layers (and the public headers).
 function(spindrift_sees target)
-  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   foreach(layer ${ARGN})
-    target_include_directories(${target} PRIVATE ${CMAKE_BINARY_DIR}/layers/${layer})
+    target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/layers/${layer})
   endforeach()
 endfunction()
 
@@ -94,9 +94,9 @@ function(spindrift_fuzz_target name)
                       LINKS ${arg_LINKS} -fsanitize=fuzzer)
   else()
     spindrift_program(${name} SOURCES ${arg_SOURCES}
-                      ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc
+                      ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc
                       SEES base tests ${arg_SEES} LINKS ${arg_LINKS})
-    add_test(NAME ${name} COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+    add_test(NAME ${name} COMMAND ${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 120)
   endif()
 endfunction()
@@ -105,5 +105,5 @@ endfunction()
 if(NOT DEFINED SPINDRIFT_TESTS OR SPINDRIFT_TESTS)
   enable_testing()
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  add_test(NAME tidy_test COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tools/tidy_test.py)
+  add_test(NAME tidy_test COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/tidy_test.py)
 endif()

@@ -203,6 +203,7 @@ void on_progress(AckWork& work) {
   work.ctx.arm(work.c, work.now);
   send.timeouts_in_row = 0;
   send.last_progress = work.now;
+  send.last_delivery = work.now;
   send.tail_probe =
       send.log.in_flight_packets() == 0
           ? kNever

@@ -60,7 +60,9 @@ void build_ack(Connection& c, const AckShape& shape, TxPacket& out) {
   ack.dpdcid = c.peer_pdcid;
   const Psn lowest{edge.value + 1};
   Psn base = std::max(shape.sack_base, lowest);
-  if (base > receive.log.newest()) base = lowest;
+  // A probe asks about its own PSN, also above everything that has arrived: nothing there is an
+  // answer.
+  if (base > receive.log.newest() && !shape.is_probe) base = lowest;
   ack.sack_psn_offset = offset_to(base);
   ack.sack_bitmap = base > receive.log.newest() ? 0 : receive.log.bitmap(base);
   wire::NsccState state;
@@ -90,9 +92,9 @@ Psn block_of(const ReceiveLog& log, Psn trigger) {
   return Psn{trigger.value & ~std::uint64_t{63}};
 }
 
-// One bitmap shows 64 PSNs. While there are holes, what arrived since the last acknowledgement may span
-// more: the oldest hole and every block up to the newest are told too, or the sender would take for lost
-// what nobody told it of.
+// One bitmap shows 64 PSNs. While there are holes, what arrived since the last acknowledgement may
+// span more: the oldest hole and every block up to the newest are told too, or the sender would
+// take for lost what nobody told it of.
 std::size_t send_blocks(Connection& c, std::span<TxPacket> out) {
   constexpr std::uint64_t kBlock = 64;
   AckState& ack = c.receive->ack;
@@ -112,7 +114,8 @@ std::size_t send_blocks(Connection& c, std::span<TxPacket> out) {
     build_ack(c, {.ack_psn = Psn{edge}, .sack_base = Psn{base}}, out[sent++]);
   };
   tell(edge + 1);
-  for (from = std::max(from, edge + 1 + kBlock); from + kBlock <= newest; from += kBlock) tell(from);
+  for (from = std::max(from, edge + 1 + kBlock); from + kBlock <= newest; from += kBlock)
+    tell(from);
   return sent;
 }
 

@@ -79,7 +79,11 @@ Result<ConnId> accept_one(Endpoint& endpoint, Duration timeout, const ConnectOpt
     return Error(ErrorCode::kTimedOut,
                  absl::StrCat("nobody connected within ", format_duration(timeout)));
   const Status accepted = endpoint.accept(event.conn, options);
-  if (!accepted.ok()) return accepted.error();
+  if (!accepted.ok()) {
+    // Who asked learns why, unless accept() has told already.
+    if (endpoint.reject(event.conn, accepted.error().message()).ok()) endpoint.progress();
+    return accepted.error();
+  }
   return wait_open(endpoint, event.conn, options.connect_timeout + std::chrono::seconds(1));
 }
 

@@ -95,8 +95,8 @@ struct AckState {
   std::uint32_t open_bytes = 0;
   std::array<ProbeQuestion, kMaxTriggers> probes{};
   std::uint8_t probe_count = 0;
-  Psn lowest_untold{UINT64_MAX};   // lowest PSN that arrived since the last acknowledgement
-  bool owes_update = false;  // credits changed while the peer may be waiting for them
+  Psn lowest_untold{UINT64_MAX};  // lowest PSN that arrived since the last acknowledgement
+  bool owes_update = false;       // credits changed while the peer may be waiting for them
   std::uint32_t told_credits = 0;
   std::uint64_t received_nominal_bytes = 0;
   std::uint16_t duplicates = 0;  // data packets that came again, modulo 2^16
@@ -170,6 +170,7 @@ struct SendState {
   std::uint16_t peer_duplicates = 0;
   std::uint64_t peer_window = 0;  // PSNs above CACK the peer tracks
   Time last_progress{};           // last time something new was acknowledged, or sending began
+  Time last_delivery{};           // the same, but a timeout does not move it
   Time tail_probe = kNever;
   Time confirm_probe = kNever;  // to confirm bad news about the peer
   std::uint32_t timeouts_in_row = 0;
@@ -228,7 +229,7 @@ struct Connection {
   Time earliest_deadline = kNever;  // of posted work, never later than the true one
   Time close_gives_up = kNever;
   Time port_unreachable_since = kNever;
-  Time unknown_since = kNever;        // the peer said it does not know this connection
+  Time unknown_since = kNever;  // the peer said it does not know this connection
   ConnectionCounters counters;
   std::string error;
 };

@@ -158,6 +158,26 @@ void check_silence(EngineContext& ctx, Connection& c, Time now) {
                    ". It died, was stopped, or the network between is cut"));
 }
 
+// The peer answers probes, yet no data gets through: packets of full size do not pass, and nobody
+// says so. (A message that met no RECEIVE waits by right.)
+Time delivery_deadline(const Connection& c) {
+  const SendState& send = *c.send;
+  if (send.log.is_empty() || send.stalled) return kNever;
+  return send.last_delivery + 2 * silence_limit(c);
+}
+
+void check_delivery(EngineContext& ctx, Connection& c, Time now) {
+  if (is_over(c.phase) || delivery_deadline(c) > now) return;
+  fail_connection(
+      ctx, c, OpStatus::kPeerGone,
+      absl::StrCat("no data has reached ", describe_peer(c), " for ",
+                   format_duration(now - c.send->last_delivery), " though it answers probes; ",
+                   describe_silence(c, now), ". Packets of ", c.payload_mtu + kMaxPacketOverhead,
+                   " bytes seem not to pass: has the MTU of the path shrunk?"));
+  c.wants_abort_notice = true;
+  ctx.make_ready(c);
+}
+
 void check_keepalive(EngineContext& ctx, Connection& c, Time now) {
   if (c.next_keepalive > now) return;
   const Time quiet_until = c.last_heard + c.options.keepalive;
@@ -191,6 +211,7 @@ void run_open_timers(EngineContext& ctx, Connection& c, Time now) {
   check_paths(ctx, c, now);
   check_keepalive(ctx, c, now);
   check_silence(ctx, c, now);
+  check_delivery(ctx, c, now);
   if (is_over(c.phase)) return;
   advance_close(ctx, c, now);
   if (c.phase == Phase::kClosing && c.close_gives_up <= now) {
@@ -232,6 +253,7 @@ Time next_timer(const Connection& c) {
   next = std::min({next, rto_deadline(c), send.tail_probe, send.loss.next_check, send.stalled_retry,
                    c.flow->limits().timer, c.paths->next_probe(), c.next_keepalive,
                    send.credit_probe, send.confirm_probe});
+  next = std::min(next, delivery_deadline(c));
   if (c.phase == Phase::kClosing) next = std::min(next, c.close_gives_up);
   if (c.waiting_since != kNever) next = std::min(next, silent_since(c) + silence_limit(c));
   if (!c.send->lost.is_empty() || send.queue.next_request != send.queue.requests.end_serial())

@@ -122,7 +122,10 @@ Status EndpointImpl::accept(ConnId conn, const ConnectOptions& options) {
   if (!local.ok()) return remember(conn, local.error());
   wake_guardian();
   Status status = accept_request(ctx_, *c, options, std::move(local).value(), io_->now());
-  if (!status.ok()) return remember(conn, status.error());
+  if (!status.ok()) {
+    if (c->is_ready) transmit_some(io_->now());  // the refusal, while there is somebody to send it
+    return remember(conn, status.error());
+  }
   return status;
 }
 

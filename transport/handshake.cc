@@ -399,8 +399,22 @@ void on_first_packet(EngineContext& ctx, Connection& c, Time now) {
 }
 
 void on_too_big(EngineContext& ctx, Connection& c, std::uint32_t max_packet_bytes) {
-  std::uint32_t& mtu = c.phase == Phase::kConnecting ? c.handshake.proposed_mtu : c.payload_mtu;
+  if (carries_data(c.phase)) {
+    // What has a PSN cannot be cut smaller, and small control packets would keep the peer alive for
+    // ever.
+    if (max_packet_bytes == 0 || max_packet_bytes >= c.payload_mtu + kMaxPacketOverhead) return;
+    fail_connection(
+        ctx, c, OpStatus::kPeerGone,
+        absl::StrCat("the path to ", describe_peer(c), " carries packets of ", max_packet_bytes,
+                     " bytes now, and this connection was opened for ",
+                     c.payload_mtu + kMaxPacketOverhead,
+                     ": the MTU of an interface or a route has shrunk. Connect again"));
+    c.wants_abort_notice = true;
+    ctx.make_ready(c);
+    return;
+  }
   if (c.phase != Phase::kConnecting && c.phase != Phase::kAccepting) return;
+  std::uint32_t& mtu = c.phase == Phase::kConnecting ? c.handshake.proposed_mtu : c.payload_mtu;
   std::uint32_t smaller = next_smaller_mtu(mtu);
   if (max_packet_bytes > kMaxPacketOverhead + kMinPayloadMtu)
     smaller = std::max(smaller, (max_packet_bytes - kMaxPacketOverhead) / 128 * 128);

@@ -154,6 +154,9 @@ void fail_on_dead_region(EngineContext& ctx, Connection& c) {
 void account(Connection& c, SentUnit& unit, PathId path, Time now) {
   SendState& send = *c.send;
   if (send.log.in_flight_packets() == 0) send.last_progress = now;
+  // Alone in the log: the clock of delivery starts with it.
+  if (send.log.oldest().value + 1 == send.log.next().value && unit.transmissions == 0)
+    send.last_delivery = now;
   unit.delivered_before = c.flow->delivered();
   unit.delivered_time_before = c.flow->delivered_time();
   send.log.sent(unit, path, now);
