@@ -15,7 +15,10 @@ namespace {
 
 int run_local(perf::PerfOptions options) {
   Result<perf::LocalServer> started = perf::LocalServer::start(options);
-  if (!started.ok()) return complain("perf", started.error().message(), kExitFailure);
+  if (!started.ok()) {
+    return complain("perf", started.error().message(),
+                    was_interrupted() ? kExitInterrupted : kExitFailure);
+  }
   perf::LocalServer server = std::move(started).value();
   options.server_address = server.address();
   return perf::Client(options, [&server] { return server.death(); }).run();

@@ -10,6 +10,7 @@ using testing::HasSubstr;
 
 Registry registry() {
   Registry out;
+  out.add(ProviderInfo{.name = "udp", .summary = ""});
   out.add(CcInfo{.name = "nscc", .summary = ""});
   out.add(PathSelectorInfo{.name = "reps", .summary = ""});
   out.add(PathSelectorInfo{.name = "single", .summary = ""});
@@ -41,10 +42,10 @@ TEST(PerfArguments, DefaultToTheBandwidthOf64KiBWrites) {
 
 TEST(PerfArguments, ReachTheTest) {
   const PerfOptions options =
-      parse({"udp://h:1", "--op", "send", "--test", "both", "--size", "4K", "--depth", "3",
+      parse({"udp://10.0.0.1:1", "--op", "send", "--test", "both", "--size", "4K", "--depth", "3",
              "--connections", "2", "--bidirectional", "--verify", "-n", "9", "--warmup", "1"})
           .value();
-  EXPECT_EQ(options.server_address, "udp://h:1");
+  EXPECT_EQ(options.server_address, "udp://10.0.0.1:1");
   EXPECT_EQ(options.shape.operation, Operation::kSend);
   EXPECT_TRUE(options.has_bandwidth && options.has_latency);
   EXPECT_EQ(options.shape.sizes.front(), 4096u);

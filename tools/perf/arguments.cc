@@ -1,10 +1,12 @@
 #include "tools/perf/arguments.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "tools/perf/units.h"
+#include "tools/usage.h"
 
 namespace spindrift::perf {
 namespace {
@@ -27,6 +29,14 @@ RESULTS
 EXIT CODES
   0 done; 1 a limit missed, verification failed, or the network, the peer or this host failed;
   2 wrong arguments; 130 interrupted, with partial results)";
+
+constexpr std::int64_t kMaxCount = (1LL << 31) - 1;
+// More does not warm anything up.
+constexpr std::uint64_t kWarmupBytes = 256ULL << 20;
+
+bool is_limit(double value) {
+  return std::isfinite(value) && value >= 0;
+}
 
 Error usage(std::string sentence) {
   return Error(ErrorCode::kInvalidArgument, std::move(sentence));
@@ -98,7 +108,7 @@ void declare_transport(CLI::App& app, PerfArguments* a) {
       ->group(group);
 }
 
-Status check_server(const PerfArguments& a, PerfOptions* out) {
+Status check_server(const PerfArguments& a, const Registry& registry, PerfOptions* out) {
   const bool chooses_test =
       a.operation || a.test || a.size || a.has_all_sizes || a.is_bidirectional || a.depth ||
       a.connections || a.duration || a.iterations || a.warmup || a.has_verify || a.min_mb_per_s ||
@@ -113,6 +123,11 @@ Status check_server(const PerfArguments& a, PerfOptions* out) {
   if (out->listen_address.find("://") == std::string::npos) {
     out->listen_address = "udp://" + out->listen_address;
   }
+  Status usable = tools::check_url(out->listen_address, tools::AddressUse::kListen, registry);
+  if (!usable.ok()) return usable;
+  const auto faults = tools::check_faults(out->faults, CrcChoice::kAuto);
+  if (!faults.ok()) return faults.error();
+  out->has_corruption = faults.value().has_corruption;
   out->serves_once = a.serves_once;
   out->ready_fd = a.ready_fd;
   return ok_status();
@@ -181,14 +196,14 @@ Status check_test(const PerfArguments& a, PerfOptions* out) {
 
 Status check_extent(const PerfArguments& a, PerfOptions* out) {
   if (a.duration && a.iterations) return usage("choose --duration or --iterations, not both");
-  if (a.iterations && (*a.iterations == 0 || *a.iterations >= (1ULL << 31))) {
-    return usage(absl::StrFormat("--iterations %u is outside 1..2^31-1", *a.iterations));
+  if (a.iterations && (*a.iterations < 1 || *a.iterations > kMaxCount)) {
+    return usage(absl::StrFormat("--iterations %d is outside 1..2^31-1", *a.iterations));
   }
-  if (a.warmup && *a.warmup >= (1ULL << 31)) {
-    return usage(absl::StrFormat("--warmup %u is outside 0..2^31-1", *a.warmup));
+  if (a.warmup && (*a.warmup < 0 || *a.warmup > kMaxCount)) {
+    return usage(absl::StrFormat("--warmup %d is outside 0..2^31-1", *a.warmup));
   }
-  out->iterations = a.iterations.value_or(0);
-  out->warmup = a.warmup;
+  out->iterations = static_cast<std::uint64_t>(a.iterations.value_or(0));
+  if (a.warmup) out->warmup = static_cast<std::uint64_t>(*a.warmup);
   if (a.duration) {
     const Result<Duration> duration = parse_duration(*a.duration);
     if (!duration.ok()) return duration.error();
@@ -200,6 +215,12 @@ Status check_extent(const PerfArguments& a, PerfOptions* out) {
   }
   if (a.min_mb_per_s && !out->has_bandwidth) return usage("--min-bw needs --test bw or both");
   if (a.max_latency_us && !out->has_latency) return usage("--max-lat needs --test lat or both");
+  if (a.min_mb_per_s && !is_limit(*a.min_mb_per_s)) {
+    return usage(absl::StrFormat("--min-bw %g is not a number of 0 or more", *a.min_mb_per_s));
+  }
+  if (a.max_latency_us && !is_limit(*a.max_latency_us)) {
+    return usage(absl::StrFormat("--max-lat %g is not a number of 0 or more", *a.max_latency_us));
+  }
   out->min_mb_per_s = a.min_mb_per_s;
   out->max_latency_us = a.max_latency_us;
   out->has_json = a.has_json;
@@ -252,6 +273,15 @@ Status check_transport(const PerfArguments& a, const Registry& registry, Transpo
   return ok_status();
 }
 
+// Messages per connection, unless the user says how many.
+std::uint64_t default_warmup(const TestShape& shape, std::uint64_t message_bytes, bool is_latency) {
+  const std::uint64_t usual = is_latency ? (message_bytes < (1ULL << 20) ? 100 : 10)
+                                         : std::uint64_t{2} * plan_run(shape, message_bytes).depth;
+  const std::uint64_t streams =
+      is_latency ? 1 : std::uint64_t{shape.connections} * (shape.is_bidirectional ? 2 : 1);
+  return std::min(usual, kWarmupBytes / (std::max<std::uint64_t>(message_bytes, 1) * streams));
+}
+
 }  // namespace
 
 void declare_arguments(CLI::App& app, PerfArguments* a) {
@@ -274,7 +304,7 @@ Result<PerfOptions> check_arguments(const PerfArguments& a, const Registry& regi
   out.has_guardian = a.has_guardian;
   if (a.target == "server") {
     out.mode = Mode::kServer;
-    const Status status = check_server(a, &out);
+    const Status status = check_server(a, registry, &out);
     if (!status.ok()) return status.error();
     return out;
   }
@@ -294,6 +324,13 @@ Result<PerfOptions> check_arguments(const PerfArguments& a, const Registry& regi
   if (status.ok()) status = check_extent(a, &out);
   if (status.ok()) status = check_transport(a, registry, &out.transport);
   if (!status.ok()) return status.error();
+  const auto faults = tools::check_faults(out.faults, out.transport.crc);
+  if (!faults.ok()) return faults.error();
+  out.has_corruption = faults.value().has_corruption;
+  out.transport.crc = faults.value().crc;
+  if (out.mode == Mode::kLocal) return out;
+  status = tools::check_url(out.server_address, tools::AddressUse::kTarget, registry);
+  if (!status.ok()) return status.error();
   return out;
 }
 
@@ -308,10 +345,8 @@ RunRequest make_run(const PerfOptions& options, std::uint64_t message_bytes, boo
     const Duration otherwise = std::chrono::milliseconds(is_long_list ? 500 : 2000);
     run.duration = options.duration == Duration{} ? otherwise : options.duration;
   }
-  const RunPlan plan = plan_run(options.shape, message_bytes);
-  const std::uint64_t usual =
-      is_latency ? (message_bytes < (1ULL << 20) ? 100 : 10) : std::uint64_t{2} * plan.depth;
-  run.warmup = options.warmup.value_or(usual);
+  run.warmup =
+      options.warmup ? *options.warmup : default_warmup(options.shape, message_bytes, is_latency);
   return run;
 }
 

@@ -30,8 +30,8 @@ struct PerfArguments {
   std::optional<std::uint32_t> depth{};
   std::optional<std::uint32_t> connections{};
   std::optional<std::string> duration{};
-  std::optional<std::uint64_t> iterations{};
-  std::optional<std::uint64_t> warmup{};
+  std::optional<std::int64_t> iterations{};
+  std::optional<std::int64_t> warmup{};
   bool has_verify = false;
 
   std::optional<std::string> congestion_control{};

@@ -49,12 +49,15 @@ int Client::run() {
     if (!error.empty()) error += "; ";
     error += status.error().message();
   }
+  const bool is_interrupted_early = !has_begun_ && tools::was_interrupted();
+  if (is_interrupted_early) report_.set_interrupted();
   report_.finish(error);
   session_.reset();
   endpoint_.reset();
   int exit_code = tools::kExitOk;
   if (!status.ok()) {
-    exit_code = tools::complain("perf", error, tools::kExitFailure);
+    exit_code = tools::complain(
+        "perf", error, is_interrupted_early ? tools::kExitInterrupted : tools::kExitFailure);
   } else if (report_.is_interrupted()) {
     exit_code = tools::kExitInterrupted;
   } else {
@@ -79,6 +82,7 @@ Status Client::open_session() {
   endpoint_ = std::move(endpoint).value();
   session_ = std::make_unique<Session>(*endpoint_);
   session_->peer_name = options_.server_address;
+  session_->deadline = options_.transport.deadline;
   session_->on_event = [this](const ConnEvent& event) {
     if (event.kind == ConnEvent::Kind::kEstablished) ++established_;
   };
@@ -113,7 +117,8 @@ void Client::give_up_when_stuck() {
 }
 
 Status Client::connect_control() {
-  const Result<ConnId> conn = endpoint_->connect(options_.server_address, control_options());
+  const Result<ConnId> conn =
+      endpoint_->connect(options_.server_address, control_options(options_));
   if (!conn.ok()) return conn.error();
   Status attached = session_->control().attach(conn.value());
   if (!attached.ok()) return attached;
@@ -147,6 +152,7 @@ Status Client::await_established(std::uint32_t wanted) {
 }
 
 Status Client::run_tests() {
+  has_begun_ = true;
   for (const bool is_latency : {false, true}) {
     if (is_latency ? !options_.has_latency : !options_.has_bandwidth) continue;
     if (tools::was_interrupted()) break;

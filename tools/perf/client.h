@@ -43,6 +43,7 @@ class Client {
   std::uint32_t progress_turns_ = 0;
   Time last_progress_{};
   Time interrupted_at_{};
+  bool has_begun_ = false;  // connected, and about to measure
   bool has_terminal_ = false;
   bool has_progress_line_ = false;
 };

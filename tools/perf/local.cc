@@ -70,7 +70,11 @@ Status LocalServer::read_address(int fd) {
   pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
   while (address_.empty() || address_.back() != '\n') {
     char buffer[256];
-    if (poll(&wait, 1, kStartPatienceMs) <= 0) {
+    const int ready = poll(&wait, 1, kStartPatienceMs);
+    if (ready < 0 && errno == EINTR) {
+      return Error(ErrorCode::kUnavailable, "interrupted before the test began");
+    }
+    if (ready <= 0) {
       return Error(ErrorCode::kTimedOut, "the server process did not start within 10 s");
     }
     const ssize_t length = read(fd, buffer, sizeof(buffer));

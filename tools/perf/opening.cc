@@ -17,12 +17,13 @@ Result<std::unique_ptr<Endpoint>> open_perf_endpoint(std::string_view address,
   return open_endpoint(address, open);
 }
 
-ConnectOptions control_options() {
-  ConnectOptions options;
-  options.private_data = encode_greeting({.is_control = true});
+ConnectOptions control_options(const PerfOptions& options) {
+  ConnectOptions connect;
+  if (options.has_corruption) connect.crc = CrcChoice::kOn;
+  connect.private_data = encode_greeting({.is_control = true});
   // Pings go every second, and the peer answers them unless it is dead or stuck.
-  options.silence_limit_passive = std::chrono::seconds(15);
-  return options;
+  connect.silence_limit_passive = std::chrono::seconds(15);
+  return connect;
 }
 
 }  // namespace spindrift::perf

@@ -14,6 +14,6 @@ Result<std::unique_ptr<Endpoint>> open_perf_endpoint(std::string_view address,
                                                      const PerfOptions& options);
 
 // For the control connection.
-ConnectOptions control_options();
+ConnectOptions control_options(const PerfOptions& options);
 
 }  // namespace spindrift::perf

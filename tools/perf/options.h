@@ -29,6 +29,7 @@ struct PerfOptions {
   TransportChoice transport{};
   std::vector<std::string> rails{};
   std::string faults;
+  bool has_corruption = false;  // among the faults: every connection has CRC
   std::string capture;
   bool has_guardian = false;
 

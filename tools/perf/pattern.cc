@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::uint64_t kWordBytes = 8;
 constexpr std::uint64_t kWordsPerStamp = kStampBytes / kWordBytes;
+// The bits above tell runs apart and mean nothing to people.
+constexpr std::uint64_t kIterationInRun = 0xFFFFFFFFULL;
 // Odd, so that adding it changes the lowest byte.
 constexpr std::uint64_t kIterationStep = 0x9E3779B97F4A7C15ULL;
 
@@ -79,7 +81,7 @@ std::optional<Mismatch> find_mismatch(std::span<const std::byte> bytes, const Pa
 std::string describe(const Mismatch& mismatch, const PatternKey& key, std::uint64_t bytes) {
   return absl::StrFormat(
       "connection %u, iteration %u, offset %u of %u: expected 0x%02x, found 0x%02x", key.connection,
-      key.iteration, mismatch.offset, bytes, mismatch.expected, mismatch.found);
+      key.iteration & kIterationInRun, mismatch.offset, bytes, mismatch.expected, mismatch.found);
 }
 
 void write_stamps(std::span<std::byte> bytes, const PatternKey& key) {

@@ -20,6 +20,8 @@ constexpr Duration kSetupPatience = std::chrono::seconds(30);
 // Between two runs a client only prints a line; a dead one is noticed by the pings.
 constexpr Duration kClientPatience = std::chrono::hours(1);
 constexpr Duration kFarewellPatience = std::chrono::seconds(2);
+// Connections of several clients that come at once, each with as many as a test may have.
+constexpr std::uint32_t kBacklog = 1024;
 constexpr Duration kIdleWait = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -47,7 +49,8 @@ Status Server::start() {
       options_.listen_address.substr(0, options_.listen_address.find("://") + 3), options_);
   if (!endpoint.ok()) return endpoint.error();
   endpoint_ = std::move(endpoint).value();
-  const Result<ListenerId> listener = endpoint_->listen(options_.listen_address);
+  const Result<ListenerId> listener =
+      endpoint_->listen(options_.listen_address, {.backlog = kBacklog});
   return listener.ok() ? ok_status() : Status(listener.error());
 }
 
@@ -119,7 +122,7 @@ Status Server::open_session(Session& session, ConnId control) {
   session.on_event = [this, &session](const ConnEvent& event) { on_event(session, event); };
   Status attached = session.control().attach(control);
   if (!attached.ok()) return attached;
-  Status accepted = endpoint_->accept(control, control_options());
+  Status accepted = endpoint_->accept(control, control_options(options_));
   if (!accepted.ok()) return accepted;
   const Result<nlohmann::json> message = session.expect("setup", kSetupPatience);
   if (!message.ok()) return message.error();
@@ -129,6 +132,9 @@ Status Server::open_session(Session& session, ConnId control) {
   if (!prepared.ok()) return prepared;
   session.peer_region = setup.value().region;
   transport_ = setup.value().transport;
+  // A client that has said off meets a refusal when its connections open.
+  if (options_.has_corruption) transport_.crc = CrcChoice::kOn;
+  session.deadline = transport_.deadline;
   session.control().send(
       to_json(Ready{.session = session_number_, .region = session.region().remote}));
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "absl/strings/str_format.h"
+#include "tools/perf/units.h"
 
 namespace spindrift::perf {
 namespace {
@@ -130,8 +131,13 @@ void Session::hand_out(std::span<const Completion> completions) {
 void Session::report_failed_completion(const Completion& completion) {
   // Flushed work follows the end of its connection, whose event tells the cause.
   if (is_closing_ || completion.status == OpStatus::kFlushed) return;
-  fail(absl::StrFormat("%s to %s failed: %s; %s", to_string(completion.kind), peer_name,
-                       to_string(completion.status), endpoint_.last_error(completion.conn)));
+  std::string reason = endpoint_.last_error(completion.conn);
+  if (reason.empty() && completion.status == OpStatus::kTimedOut) {
+    reason =
+        absl::StrFormat("it was not sent within its deadline of %s", format_duration(deadline));
+  }
+  fail(absl::StrFormat("%s to %s failed: %s%s%s", to_string(completion.kind), peer_name,
+                       to_string(completion.status), reason.empty() ? "" : "; ", reason));
 }
 
 void Session::look_at_events() {

@@ -84,6 +84,7 @@ class Session {
 
   std::vector<ConnId> connections;  // data connections, by index
   RemoteRegion peer_region{};
+  Duration deadline{};  // of each operation, for messages; zero: none
   CompletionSink* sink = nullptr;
   std::function<void(const ConnEvent&)> on_event;  // requests and establishments
   std::function<void()> on_idle;                   // at least every kIdleWait while nothing happens

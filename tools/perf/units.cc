@@ -90,6 +90,17 @@ Result<Duration> parse_duration(std::string_view text) {
   return Duration(static_cast<std::int64_t>(ns));
 }
 
+std::string format_duration(Duration duration) {
+  static constexpr std::array<const char*, 4> kUnits = {"ns", "us", "ms", "s"};
+  std::int64_t value = duration.count();
+  std::size_t unit = 0;
+  while (value != 0 && value % 1000 == 0 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  return absl::StrFormat("%d%s", value, kUnits[unit]);
+}
+
 std::string format_bytes(std::uint64_t bytes) {
   static constexpr std::array<char, 3> kSuffixes = {'K', 'M', 'G'};
   std::string suffix;

@@ -14,6 +14,8 @@ namespace spindrift::perf {
 Result<std::uint64_t> parse_bytes(std::string_view text);
 // "5", "5s", "1.5s", "200ms", "10us", "50ns", "2m"; a bare number is seconds.
 Result<Duration> parse_duration(std::string_view text);
+// "1500us": in the largest unit that leaves no fraction.
+std::string format_duration(Duration duration);
 // "64K" for whole multiples of 1024, else the plain number.
 std::string format_bytes(std::uint64_t bytes);
 

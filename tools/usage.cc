@@ -1,0 +1,64 @@
+#include "tools/usage.h"
+
+#include <string>
+
+#include "spindrift/address.h"
+
+#include "absl/strings/str_format.h"
+#include "providers/wrap/fault_spec.h"
+
+namespace spindrift::tools {
+namespace {
+
+Error usage(std::string sentence) {
+  return Error(ErrorCode::kInvalidArgument, std::move(sentence));
+}
+
+Status check_target(const NetAddress& address, std::string_view host) {
+  if (address.port == 0) {
+    return usage(
+        absl::StrFormat("'%s' has port 0, where nobody can listen; name the port that "
+                        "the server says",
+                        host));
+  }
+  if (address.is_wildcard()) {
+    return usage(
+        absl::StrFormat("'%s' stands for every address of a host that listens; name one "
+                        "address of the server",
+                        host));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Status check_url(std::string_view url, AddressUse use, const Registry& registry) {
+  const Result<Url> parsed = parse_url(url);
+  if (!parsed.ok()) return parsed.error();
+  const auto provider = registry.find_provider(parsed.value().scheme);
+  if (!provider.ok()) return provider.error();
+  if (parsed.value().hosts.empty()) {
+    return usage(absl::StrFormat("'%s' names no address; write it as in %s://10.0.0.1:4793", url,
+                                 parsed.value().scheme));
+  }
+  for (const std::string& host : parsed.value().hosts) {
+    const Result<NetAddress> address = parse_net_address(host, kDefaultPort);
+    if (!address.ok()) return address.error();
+    if (use == AddressUse::kListen) continue;
+    Status status = check_target(address.value(), host);
+    if (!status.ok()) return status;
+  }
+  return ok_status();
+}
+
+Result<FaultChoice> check_faults(std::string_view faults, CrcChoice asked) {
+  const Result<FaultConfig> config = parse_fault_spec(faults);
+  if (!config.ok()) return config.error();
+  if (config.value().corrupt <= 0) return FaultChoice{.has_corruption = false, .crc = asked};
+  if (asked == CrcChoice::kOff) {
+    return usage("--crc off would deliver what --fault corrupt damages; leave one of them out");
+  }
+  return FaultChoice{.has_corruption = true, .crc = CrcChoice::kOn};
+}
+
+}  // namespace spindrift::tools
