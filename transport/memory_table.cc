@@ -10,6 +10,7 @@ namespace {
 // epoch.
 constexpr std::uint32_t kIndexBits = 20;
 constexpr std::uint32_t kIndexMask = (1U << kIndexBits) - 1;
+constexpr std::uint32_t kLastEpoch = (1U << (32 - kIndexBits)) - 1;
 
 }  // namespace
 
@@ -23,18 +24,21 @@ Result<MemoryRegion> MemoryTable::add(std::span<std::byte> bytes, Access access,
                  "payload with the CPU. Register host memory and copy");
   if (bytes.data() == nullptr && !bytes.empty())
     return Error(ErrorCode::kInvalidArgument, "the region to register has no address");
+  if (count_ == max_regions_)
+    return Error(ErrorCode::kNoMemory, absl::StrCat("all ", max_regions_,
+                                                    " memory regions are in use; deregister some "
+                                                    "or raise EndpointConfig::max_regions"));
   std::uint32_t index = 0;
   if (!free_.empty()) {
     index = free_.back();
     free_.pop_back();
-  } else if (regions_.size() < max_regions_) {
+  } else if (regions_.size() <= kIndexMask) {
     index = static_cast<std::uint32_t>(regions_.size());
     regions_.emplace_back();
   } else {
     return Error(ErrorCode::kNoMemory,
-                 absl::StrCat("all ", max_regions_,
-                              " memory regions are in use; deregister some or raise "
-                              "EndpointConfig::max_regions"));
+                 "this endpoint has used up all of its region keys (4 billion registrations); open "
+                 "another");
   }
   Region& region = regions_[index];
   region.data = bytes.data();
@@ -65,7 +69,8 @@ Status MemoryTable::remove(const MemoryRegion& region) {
   const std::uint32_t index = region.local.value & kIndexMask;
   regions_[index].key = 0;
   regions_[index].data = nullptr;
-  free_.push_back(index);
+  // A key must never name another region: an index whose epochs are used up rests for ever.
+  if (regions_[index].epoch < kLastEpoch) free_.push_back(index);
   --count_;
   return ok_status();
 }

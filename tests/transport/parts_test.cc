@@ -155,6 +155,23 @@ TEST(Placement, GatherNamesWhatScatterFills) {
   EXPECT_EQ(total_bytes(list), 55U);
 }
 
+TEST(MemoryTable, AnOldKeyNeverNamesALaterRegionHoweverOftenItsPlaceIsUsedAgain) {
+  MemoryTable table(1);
+  std::array<std::byte, 64> bytes{};
+  const MemoryRegion first = table.add(bytes, kAllAccess, {}, 1).value();
+  ASSERT_TRUE(table.remove(first).ok());
+  const Sge old = sge_of(first, 0, 8);
+  for (std::uint64_t i = 0; i < 3 * 4096; ++i) {
+    const auto next = table.add(bytes, kAllAccess, {}, 2 + i);
+    ASSERT_TRUE(next.ok()) << i << next.error().message();
+    ASSERT_FALSE(table.covers(old, false)) << i;
+    ASSERT_EQ(table.find(first.remote.key, 0, 8, Access::kRemoteRead).code,
+              wire::ReturnCode::kBadKey);
+    ASSERT_TRUE(table.covers(sge_of(next.value(), 0, 8), true)) << i;
+    ASSERT_TRUE(table.remove(next.value()).ok());
+  }
+}
+
 TEST(MemoryTable, ChecksKeyRightBoundsAndEpoch) {
   MemoryTable table(2);
   std::vector<std::byte> memory(100);
