@@ -224,7 +224,7 @@ TEST_P(EndpointContract, ExactlyOnceAndInOrderUnderEachFaultAlone) {
 
 TEST_P(EndpointContract, ExactlyOnceAndInOrderUnderAllFaultsTogether) {
   const bool is_real = world->network() == nullptr;
-  for (const int percent : {1, 5, 10, 20})
+  for (const int percent : {1, 5, 10, 20, 30})
     for (std::uint64_t seed = 1; seed <= (is_real ? 1U : 6U); ++seed) {
       run_mix(*world,
               absl::StrCat("loss=", percent, "%,duplicate=", percent, "%,reorder=", percent,
