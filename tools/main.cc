@@ -20,6 +20,15 @@ std::string command_of(const CLI::App& app) {
   return used.empty() ? std::string("command line") : used.front()->get_name();
 }
 
+// What stands where a command of the subcommand is due; empty: nothing, or one that exists.
+std::string unknown_below(const CLI::App& app) {
+  const auto used = app.get_subcommands();
+  if (used.empty() || used.front()->get_require_subcommand_min() == 0) return {};
+  const CLI::App& group = *used.front();
+  const std::vector<std::string> unknown = group.remaining();
+  return group.get_subcommands().empty() && !unknown.empty() ? unknown.front() : std::string();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -42,6 +51,13 @@ int main(int argc, char** argv) {
           spindrift::tools::kExitUsage);
     }
     const std::string command = command_of(app);
+    if (const std::string word = unknown_below(app); !word.empty()) {
+      return spindrift::tools::complain(command,
+                                        "there is no '" + word +
+                                            "' among its commands; 'spindrift " + command +
+                                            " --help' lists them",
+                                        spindrift::tools::kExitUsage);
+    }
     const std::string help = command == "command line" ? "" : command + " ";
     return spindrift::tools::complain(
         command, std::string(error.what()) + "; 'spindrift " + help + "--help' explains",

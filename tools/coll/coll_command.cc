@@ -2,16 +2,20 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include <absl/strings/str_format.h>
 
+#include "spindrift/address.h"
 #include "spindrift/open.h"
 
 #include "tools/coll/launcher.h"
 #include "tools/coll/options.h"
 #include "tools/coll/rank_run.h"
 #include "tools/coll/workload.h"
+#include "tools/usage.h"
 
 namespace spindrift::coll {
 namespace {
@@ -30,6 +34,23 @@ const std::map<std::string, ReduceOp> kOps = {{"sum", ReduceOp::kSum},
                                               {"avg", ReduceOp::kAverage}};
 const std::map<std::string, CrcChoice> kCrcChoices = {
     {"auto", CrcChoice::kAuto}, {"on", CrcChoice::kOn}, {"off", CrcChoice::kOff}};
+
+template <class T>
+std::set<std::string> names_of(const std::map<std::string, T>& values) {
+  std::set<std::string> names;
+  for (const auto& entry : values)
+    names.insert(entry.first);
+  return names;
+}
+
+// `known` is for the message; the help text of the option says it itself.
+CLI::Validator one_of(std::set<std::string> names, std::string known) {
+  return CLI::Validator(
+      [names = std::move(names), known = std::move(known)](const std::string& value) {
+        return names.count(value) > 0 ? std::string() : "'" + value + "' is not " + known;
+      },
+      "");
+}
 
 void add_group_options(CLI::App& app, Options& options) {
   app.add_option("--ranks,--world", options.ranks,
@@ -70,16 +91,18 @@ void add_measurement_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(0U, kMaxIterations))
       ->capture_default_str();
   app.add_option("-c,--check", options.has_check, "verify every element: 1 or 0")
+      ->check(one_of({"0", "1"}, "0 or 1"))
       ->capture_default_str();
   // As text: the library's own to_string() gets in the way of CLI11's for enums.
   app.add_option_function<std::string>(
-         "-o,--op", [&options](const std::string& name) { options.op = kOps.at(name); }, "sum")
-      ->check(CLI::IsMember(kOps))
+         "-o,--op", [&options](const std::string& name) { options.op = kOps.at(name); },
+         "reduction: sum")
+      ->check(one_of(names_of(kOps), "sum"))
       ->default_str("sum");
   app.add_option_function<std::string>(
          "-d,--datatype", [&options](const std::string& name) { options.type = kTypes.at(name); },
-         "float")
-      ->check(CLI::IsMember(kTypes))
+         "type of the elements: float")
+      ->check(one_of(names_of(kTypes), "float"))
       ->default_str("float");
   app.add_option("--workload", options.workload,
                  "exchange the gradients of a model: a file of tensors, or resnet50");
@@ -105,8 +128,10 @@ void add_transport_options(CLI::App& app, Options& options) {
   app.add_option("--mtu", connection.max_payload_mtu, "most payload bytes per packet")
       ->check(CLI::Range(512U, 16256U))
       ->capture_default_str();
-  app.add_option("--crc", connection.crc, "CRC-32C per packet: auto, on, off")
-      ->transform(CLI::CheckedTransformer(kCrcChoices))
+  app.add_option_function<std::string>(
+         "--crc", [&connection](const std::string& name) { connection.crc = kCrcChoices.at(name); },
+         "CRC-32C per packet: auto (between hosts), on or off")
+      ->check(one_of(names_of(kCrcChoices), "auto, on or off"))
       ->default_str("auto");
   app.add_option("--fault", options.faults,
                  "faults on purpose at every rank, such as loss=1%,reorder=5%");
@@ -114,6 +139,19 @@ void add_transport_options(CLI::App& app, Options& options) {
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(1024U, 16777216U))
       ->capture_default_str();
+}
+
+// Empty, or why these options do not go with the workload, or with none.
+std::string workload_misfit(const CLI::App& app, const Options& options) {
+  if (options.workload.empty()) {
+    return app.count("--bucket-mb") > 0 ? "--bucket-mb needs --workload, whose tensors it packs"
+                                        : "";
+  }
+  for (const char* name : {"-b", "-e", "-i", "-f"}) {
+    if (app.count(name) == 0) continue;
+    return absl::StrFormat("%s is for sizes; a --workload brings its own", name);
+  }
+  return {};
 }
 
 // Empty, or why these options do not go together.
@@ -148,6 +186,7 @@ std::string misfit(const CLI::App& app, Options& options) {
   if (options.connection.max_payload_mtu % 128 != 0) {
     return absl::StrFormat("--mtu %d is no multiple of 128", options.connection.max_payload_mtu);
   }
+  if (std::string sentence = workload_misfit(app, options); !sentence.empty()) return sentence;
   if (options.type != DataType::kFloat32 || options.op != ReduceOp::kSum) {
     return absl::StrFormat("no %s over %s in this version; there is: sum over float",
                            to_string(options.op), to_string(options.type));
@@ -167,12 +206,14 @@ std::string unknown_name(const Options& options) {
     const auto tensors = load_workload(options.workload);
     if (!tensors.ok()) return tensors.error().message();
   }
-  if (options.faults.empty()) return {};
-  OpenOptions open;
-  open.faults = options.faults;
-  const auto endpoint = open_endpoint("udp://", open);
-  const bool is_usage = !endpoint.ok() && endpoint.error().code() == ErrorCode::kInvalidArgument;
-  return is_usage ? endpoint.error().message() : std::string{};
+  if (!options.rendezvous.empty()) {
+    const Result<NetAddress> meeting = parse_net_address(options.rendezvous, 0);
+    if (!meeting.ok()) return "--rendezvous: " + meeting.error().message();
+    if (meeting.value().port == 0) return "--rendezvous needs a port that is not 0: host:port";
+  }
+  if (options.address.empty()) return {};
+  const Status address = tools::check_url(options.address, tools::AddressUse::kListen, registry);
+  return address.ok() ? std::string{} : "--address: " + address.error().message();
 }
 
 int run(const CLI::App& app, Options& options) {
@@ -184,6 +225,9 @@ int run(const CLI::App& app, Options& options) {
       return complain(sentence, 2);
     }
   }
+  const auto faults = tools::check_faults(options.faults, options.connection.crc);
+  if (!faults.ok()) return complain(faults.error().message(), 2);
+  options.connection.crc = faults.value().crc;
   return options.rank ? run_rank(options) : launch(options);
 }
 

@@ -1,6 +1,7 @@
 #include "tools/coll/rank_run.h"
 
 #include <array>
+#include <new>
 #include <thread>
 
 #include <absl/strings/str_format.h>
@@ -85,7 +86,8 @@ Status run_workload(const Options& options, std::span<const Tensor> tensors,
   return ok_status();
 }
 
-Status measure(const Options& options, Communicator& communicator, Gather& gather, Report& report) {
+Status measure_all(const Options& options, Communicator& communicator, Gather& gather,
+                   Report& report) {
   if (options.workload.empty()) {
     Measurement measurement(communicator, gather, options, options.max_bytes / sizeof(float));
     return run_sizes(options, measurement, report);
@@ -99,6 +101,18 @@ Status measure(const Options& options, Communicator& communicator, Gather& gathe
     elements += bucket.elements;
   Measurement measurement(communicator, gather, options, elements);
   return run_workload(options, tensors.value(), buckets, measurement, report);
+}
+
+Status measure(const Options& options, Communicator& communicator, Gather& gather, Report& report) {
+  try {
+    return measure_all(options, communicator, gather, report);
+  } catch (const std::bad_alloc&) {
+    const std::string what =
+        options.workload.empty()
+            ? absl::StrFormat("of %d bytes each; choose a smaller -e", options.max_bytes)
+            : "of the size of " + options.workload;
+    return Error(ErrorCode::kNoMemory, "this host has no memory for the buffers " + what);
+  }
 }
 
 // Rank 0 prints the account of all; everybody learns the number of wrong elements.
@@ -168,7 +182,8 @@ int run_rank(const Options& options) {
   }
   const Result<std::uint64_t> wrong = run_group(options, *endpoint.value(), *store.value());
   if (!wrong.ok()) return complain(wrong.error().message(), 1);
-  return wrong.value() == 0 ? 0 : 1;
+  const int exit_code = wrong.value() == 0 ? tools::kExitOk : tools::kExitFailure;
+  return *options.rank == 0 ? tools::finish_output("coll", exit_code) : exit_code;
 }
 
 }  // namespace spindrift::coll

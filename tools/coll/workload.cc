@@ -66,6 +66,11 @@ Result<std::vector<Tensor>> parse_workload(std::string_view text) {
 Result<std::vector<Tensor>> load_workload(const std::string& name_or_file) {
   if (name_or_file == "resnet50") return parse_workload(resnet50_text());
   std::ifstream file(name_or_file);
+  if (file && file.peek() == std::ifstream::traits_type::eof() && !file.bad()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrFormat("workload \"%s\" is empty; give a file of tensors, or resnet50",
+                                 name_or_file));
+  }
   std::stringstream text;
   if (!file || !(text << file.rdbuf())) {
     return Error(
