@@ -138,6 +138,12 @@ TEST(CollTool, ZeroAndOddCountsAndOneRankWork) {
   EXPECT_EQ(one.wait(), 0) << one.errors;
 }
 
+TEST(CollTool, CorruptedPacketsNeverReachTheResults) {
+  ToolRun run("--ranks 2 -b 1M -e 1M -n 5 --fault corrupt=2%,seed=1");
+  EXPECT_EQ(run.wait(), 0) << run.errors;
+  EXPECT_NE(run.output.find("values : 0 OK"), std::string::npos) << run.output;
+}
+
 TEST(CollTool, JsonHoldsRowsAndTransport) {
   ToolRun run("--ranks 2 -b 4K -e 8K -f 2 -n 2 --json");
   EXPECT_EQ(run.wait(), 0) << run.errors;
@@ -209,12 +215,31 @@ TEST(CollTool, AnUnreachableRendezvousIsNamedWithinTheTimeout) {
 }
 
 TEST(CollTool, WrongArgumentsAreOneSentenceAndExitCode2) {
-  for (const char* arguments :
-       {"", "--ranks 0", "--ranks 65", "--ranks 2 -b x", "--ranks 2 -b 2M -e 1M",
-        "--ranks 2 --rank 0", "--ranks 2 --rank 2 --rendezvous 127.0.0.1:9", "--ranks 2 -d half",
-        "--ranks 2 -o max", "--ranks 2 --cc nobody", "--ranks 2 --path-selector nobody",
-        "--ranks 2 --workload /nowhere", "--ranks 2 --slice 1025", "--ranks 2 --fault nonsense=1",
-        "--ranks 2 --mtu 1000", "--ranks 2 -b 0 -e 8 -f 2"}) {
+  for (const char* arguments : {"",
+                                "--ranks 0",
+                                "--ranks 65",
+                                "--ranks 2 -b x",
+                                "--ranks 2 -b 2M -e 1M",
+                                "--ranks 2 --rank 0",
+                                "--ranks 2 --rank 2 --rendezvous 127.0.0.1:9",
+                                "--ranks 2 -d half",
+                                "--ranks 2 -o max",
+                                "--ranks 2 --cc nobody",
+                                "--ranks 2 --path-selector nobody",
+                                "--ranks 2 --workload /nowhere",
+                                "--ranks 2 --slice 1025",
+                                "--ranks 2 --fault nonsense=1",
+                                "--ranks 2 --mtu 1000",
+                                "--ranks 2 -b 0 -e 8 -f 2",
+                                "--ranks 2 -c 2",
+                                "--ranks 2 --bucket-mb 3",
+                                "--ranks 2 --workload resnet50 -b 4",
+                                "--ranks 2 --workload /dev/null",
+                                "--ranks 2 --crc no",
+                                "--ranks 2 -n -1",
+                                "--ranks 2 --fault corrupt=1% --crc off",
+                                "--ranks 2 --rank 0 --rendezvous 127.0.0.1:99999",
+                                "--ranks 2 --rank 0 --rendezvous 127.0.0.1:9 --address foo"}) {
     ToolRun run(arguments);
     EXPECT_EQ(run.wait(), 2) << arguments << ": " << run.errors;
     EXPECT_TRUE(run.output.empty()) << run.output;

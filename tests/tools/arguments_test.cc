@@ -113,6 +113,49 @@ TEST(PerfArguments, RefuseWhatMakesNoSenseNamingTheValue) {
   EXPECT_THAT(refusal({"local", "--duration", "0"}), HasSubstr("--duration"));
 }
 
+TEST(PerfArguments, RefuseAddressesThatCannotBeUsed) {
+  EXPECT_THAT(refusal({"tcp://10.0.0.1"}), HasSubstr("'tcp'"));
+  EXPECT_THAT(refusal({"10.0.0.1:65536"}), HasSubstr("'65536'"));
+  EXPECT_THAT(refusal({"10.0.0.1:abc"}), HasSubstr("'abc'"));
+  EXPECT_THAT(refusal({"[::1"}), HasSubstr("bracket"));
+  EXPECT_THAT(refusal({""}), HasSubstr("no address"));
+  EXPECT_THAT(refusal({"10.0.0.1:0"}), HasSubstr("port 0"));
+  EXPECT_THAT(refusal({"0.0.0.0"}), HasSubstr("0.0.0.0"));
+  EXPECT_THAT(refusal({"server", "--listen", "10.0.0.1:65536"}), HasSubstr("'65536'"));
+  EXPECT_TRUE(parse({"server", "--listen", "0.0.0.0:0"}).ok());
+}
+
+TEST(PerfArguments, RefuseFaultsThatAreNoneOnEverySide) {
+  for (const char* target : {"10.0.0.1", "local", "server"}) {
+    EXPECT_THAT(refusal({target, "--fault", "nonsense=1"}), HasSubstr("'nonsense=1'")) << target;
+  }
+}
+
+TEST(PerfArguments, HaveCrcWhereverBitsAreDamagedOnPurpose) {
+  const PerfOptions damaged = parse({"local", "--fault", "loss=1%,corrupt=1%"}).value();
+  EXPECT_TRUE(damaged.has_corruption);
+  EXPECT_EQ(damaged.transport.crc, CrcChoice::kOn);
+  EXPECT_TRUE(parse({"server", "--fault", "corrupt=1%"}).value().has_corruption);
+  const PerfOptions whole = parse({"local", "--fault", "loss=1%,corrupt=0"}).value();
+  EXPECT_FALSE(whole.has_corruption);
+  EXPECT_EQ(whole.transport.crc, CrcChoice::kAuto);
+  EXPECT_THAT(refusal({"local", "--fault", "corrupt=1%", "--crc", "off"}), HasSubstr("--crc off"));
+}
+
+TEST(PerfArguments, NameNumbersAsTheyWereTyped) {
+  EXPECT_THAT(refusal({"local", "-n", "-1"}), HasSubstr("--iterations -1"));
+  EXPECT_THAT(refusal({"local", "--warmup", "-1"}), HasSubstr("--warmup -1"));
+  EXPECT_THAT(refusal({"local", "--min-bw", "nan"}), HasSubstr("--min-bw nan"));
+  EXPECT_THAT(refusal({"local", "--min-bw", "-3"}), HasSubstr("--min-bw -3"));
+}
+
+TEST(MakeRun, WarmsUpWithAQuarterOfAGibibyteAtMost) {
+  const PerfOptions options = parse({"local", "-n", "1", "--connections", "2"}).value();
+  EXPECT_EQ(make_run(options, 2ULL << 30, false).warmup, 0u);
+  EXPECT_EQ(make_run(options, 16ULL << 20, false).warmup, 8u);
+  EXPECT_EQ(make_run(options, 65536, false).warmup, 128u);
+}
+
 TEST(PerfArguments, RefuseUnknownAlgorithmsListingTheKnown) {
   EXPECT_THAT(refusal({"local", "--cc", "bbr9"}), HasSubstr("nscc"));
   EXPECT_THAT(refusal({"local", "--path-selector", "best"}), HasSubstr("single"));

@@ -98,5 +98,11 @@ TEST(Describe, SaysWhereAndWhat) {
             "connection 2, iteration 17, offset 4096 of 65536: expected 0x3f, found 0x00");
 }
 
+TEST(Describe, CountsIterationsFromTheStartOfTheRun) {
+  EXPECT_EQ(describe({.offset = 0, .expected = 1, .found = 2},
+                     {.connection = 0, .iteration = (1ULL << 32) + 17}, 8),
+            "connection 0, iteration 17, offset 0 of 8: expected 0x01, found 0x02");
+}
+
 }  // namespace
 }  // namespace spindrift::perf

@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -193,6 +195,42 @@ TEST(Perf, SaysByHowMuchALimitIsMissed) {
   Command latency({"perf", "local", "--test", "lat", "-n", "20", "--max-lat", "0.001"});
   EXPECT_EQ(latency.finish(), 1);
   EXPECT_THAT(latency.errors(), HasSubstr("misses --max-lat"));
+}
+
+TEST(Perf, OpensAsManyConnectionsAsItAllows) {
+  const nlohmann::json document =
+      run_local({"--connections", "256", "-n", "2", "-s", "8", "--warmup", "0"});
+  EXPECT_EQ(document["bandwidth"][0]["iterations"], 512);
+}
+
+TEST(Perf, KeepsCorruptedPacketsFromResultsAndTalk) {
+  const nlohmann::json document = run_local(
+      {"--op", "send", "-n", "200", "--warmup", "0", "--verify", "--fault", "corrupt=2%,seed=1"});
+  EXPECT_EQ(document["bandwidth"][0]["iterations"], 200);
+}
+
+TEST(Perf, SaysWhichDeadlinePassed) {
+  Command command({"perf", "local", "-n", "5", "--deadline", "1ns"});
+  EXPECT_EQ(command.finish(), 1);
+  EXPECT_THAT(command.errors(), HasSubstr("deadline of 1ns"));
+}
+
+TEST(Perf, EndsWith130WhenInterruptedBeforeTheTestBegan) {
+  // A peer that never answers; its first packet tells that the command is up.
+  const int peer = socket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(peer, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(getsockname(peer, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  Command command({"perf", "127.0.0.1:" + std::to_string(ntohs(address.sin_port))});
+  pollfd wait{.fd = peer, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&wait, 1, 30'000), 1);
+  command.send_signal(SIGINT);
+  EXPECT_EQ(command.finish(), 130) << command.errors();
+  EXPECT_THAT(command.errors(), HasSubstr("interrupted"));
+  close(peer);
 }
 
 TEST(Perf, NamesThePortThatIsBusy) {
