@@ -301,6 +301,22 @@ TEST(Perf, NoticesAFullDisk) {
   EXPECT_THAT(command.errors(), HasSubstr("No space left"));
 }
 
+TEST(Coll, NoticesAFullDisk) {
+  for (const bool has_json : {false, true}) {
+    std::vector<std::string> words = {"coll", "allreduce", "--ranks", "2", "-b", "4", "-n", "1"};
+    if (has_json) words.emplace_back("--json");
+    Command command(words, "/dev/full");
+    EXPECT_EQ(command.finish(), 1) << has_json;
+    EXPECT_THAT(command.errors(), HasSubstr("No space left"));
+  }
+}
+
+TEST(Coll, NamesWhatIsNoCommandOfIt) {
+  Command command({"coll", "foo"});
+  EXPECT_EQ(command.finish(), 2);
+  EXPECT_THAT(command.errors(), HasSubstr("'foo'"));
+}
+
 TEST(Info, PrintsADocumentWithProvidersAlgorithmsAndLimits) {
   Command command({"info", "--json"});
   EXPECT_EQ(command.finish(), 0);
