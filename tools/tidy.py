@@ -50,6 +50,7 @@ UNTESTED = {
     "transport/connection_timers.cc": "part of the engine; contract tests run every timer",
     "transport/endpoint_addresses.cc": "part of the endpoint; contract tests run it",
     "transport/endpoint_calls.cc": "part of the endpoint; contract tests run it",
+    "transport/handshake_timing.cc": "the other half of handshake, whose tests run it",
     "transport/hello_packet.cc": "internal to handshake, whose tests run it",
     "transport/open_connection.cc": "internal to handshake, whose tests run it",
     "transport/responder.cc": "part of the engine; contract tests READ and use atomics",

@@ -38,6 +38,11 @@ void on_first_packet(EngineContext& ctx, Connection& c, Time now);
 // The network says that packets of this size do not pass.
 void on_too_big(EngineContext& ctx, Connection& c, std::uint32_t max_packet_bytes);
 
+// How long a request is remembered after its initiator stopped asking.
+inline constexpr Duration kForgetRequest = std::chrono::seconds(2);
+// The request no longer counts against its listener's backlog.
+void leave_waiting(EngineContext& ctx, const Connection& c);
+
 [[nodiscard]] std::size_t send_handshake(EngineContext& ctx, Connection& c, std::span<TxPacket> out,
                                          Time now);
 void handshake_timer(EngineContext& ctx, Connection& c, Time now);

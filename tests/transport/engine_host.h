@@ -63,7 +63,8 @@ class EngineHost final : public RailDirectory {
     }
     IoError errors[8];
     const std::size_t said = io_->poll_errors(errors);
-    for (std::size_t i = 0; i < said; ++i) engine_->on_io_error(errors[i], now);
+    for (std::size_t i = 0; i < said; ++i)
+      engine_->on_io_error(errors[i], now);
     const std::uint64_t before = allocation_count();
     engine_->on_timers(now);
     allocations += allocation_count() - before;
