@@ -21,6 +21,8 @@
 namespace spindrift {
 namespace {
 
+constexpr std::uint64_t kBurstBytes = 67200;  // 16 packets of 4200 bytes
+
 constexpr std::uint32_t kWindow = 2048;
 constexpr std::uint32_t kFlight = 256;
 
@@ -205,11 +207,11 @@ void control_on_ack(benchmark::State& state, const CcInfo& info) {
   std::uint32_t round = 0;
   for (auto _ : state) {
     now += std::chrono::microseconds(1);
-    received += 16 * 4200;
+    received += kBurstBytes;
     const AckEvent event{.now = now,
                          .sent_time = now - std::chrono::microseconds(22),
                          .rtt = std::chrono::microseconds(22),
-                         .acked_bytes = 16 * 4200,
+                         .acked_bytes = kBurstBytes,
                          .received_bytes = received,
                          .in_flight_bytes = 1U << 20U,
                          .acked_packets = 16,

@@ -109,7 +109,7 @@ class EndpointPair {
     auto conn = a_->connect(b_->local_addresses().front(), options);
     if (!conn.ok()) return conn.error().message();
     at_a_ = conn.value();
-    const std::string error = wait_until_open(options);
+    std::string error = wait_until_open(options);
     if (!error.empty()) return error;
     auto from = a_->register_memory(source_, Access::kLocalWrite);
     auto to = b_->register_memory(target_, kAllAccess);

@@ -92,7 +92,7 @@ bool UdpLimit::stream(std::uint64_t packets) {
 }
 
 void UdpLimit::receive_some() {
-  alignas(cmsghdr) std::array<char, 128> control;
+  alignas(cmsghdr) std::array<char, 128> control{};
   iovec piece{.iov_base = incoming_.data(), .iov_len = incoming_.size()};
   msghdr message{};
   message.msg_iov = &piece;
@@ -103,7 +103,7 @@ void UdpLimit::receive_some() {
   if (bytes > 0) arrived_bytes_.fetch_add(static_cast<std::uint64_t>(bytes));
 }
 
-bool UdpLimit::ping() {
+bool UdpLimit::ping() const {
   std::array<std::byte, 8> word{};
   if (send(near_, word.data(), word.size(), 0) != 8) return false;
   const auto deadline = SteadyClock::now() + std::chrono::seconds(2);
@@ -112,7 +112,7 @@ bool UdpLimit::ping() {
   return true;
 }
 
-void UdpLimit::answer_some() {
+void UdpLimit::answer_some() const {
   std::array<std::byte, 8> word{};
   if (recv(far_, word.data(), word.size(), 0) == 8)
     static_cast<void>(send(far_, word.data(), word.size(), 0));

@@ -22,8 +22,8 @@ class UdpLimit {
   // The receiving thread's turn of stream(); never blocks.
   void receive_some();
   // 8 bytes there and back, polled.
-  bool ping();
-  void answer_some();
+  bool ping() const;
+  void answer_some() const;
 
  private:
   bool send_super_packet(std::uint64_t packets);
