@@ -38,7 +38,7 @@ struct NetAddress {
 // `default_port`.
 Result<NetAddress> parse_net_address(std::string_view text, std::uint16_t default_port);
 
-// "udp://10.0.0.1:4793,10.1.0.1:4793?burst=32768": provider, a comma-separated list of rails, and
+// "udp://10.0.0.1:4793,10.1.0.1:4793?gro=0": provider, a comma-separated list of rails, and
 // options for the provider.
 struct Url {
   std::string scheme;
