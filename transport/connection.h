@@ -61,6 +61,7 @@ struct HandshakeState {
   Time gives_up = kNever;
   Time last_hello{};  // kRequested: the initiator still asks
   Time first_sent{};
+  Psn own_start_psn{};  // of the first HELLO; later ones may carry a cookie instead
   std::uint32_t attempts = 0;
   std::uint32_t attempts_at_mtu = 0;
   std::uint32_t proposed_mtu = 0;

@@ -183,6 +183,7 @@ Result<ConnId> start_connect(EngineContext& ctx, const ConnectTarget& target,
     return status.error();
   }
   propose(*c, mtu);
+  c->handshake.own_start_psn = c->first_psn;
   c->handshake.started = now;
   c->handshake.gives_up = now + options.connect_timeout;
   c->handshake.send_now = true;
@@ -339,6 +340,8 @@ void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& rep
   }
   c.peer_pdcid = pds.spdcid;
   c.peer_first_psn = Psn{(1ULL << 32) + pds.psn};
+  // HELLOs with another Start_PSN may have left meanwhile; what counts is which one was taken.
+  c.first_psn = Psn{(1ULL << 32) + hello.peer_start_psn};
   c.payload_mtu = hello.payload_mtu;
   c.has_crc = hello.crc == static_cast<std::uint8_t>(CrcChoice::kOn);
   c.crc_seed = crc_seed(c.nonce, c.peer_nonce);
@@ -354,7 +357,9 @@ void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& rep
 }
 
 void on_hello_ack(Connection& c, const wire::Ack& ack, Time now) {
-  if (ack.cack_psn != static_cast<std::uint32_t>(c.first_psn.value)) return;
+  if (ack.cack_psn != static_cast<std::uint32_t>(c.first_psn.value) &&
+      ack.cack_psn != static_cast<std::uint32_t>(c.handshake.own_start_psn.value))
+    return;
   c.handshake.is_pending_at_peer = true;
   c.last_heard = now;
   // Only the first attempt's answer is a clean sample.

@@ -32,6 +32,8 @@ wire::Hello hello_of(const EngineContext& ctx, const Connection& c, wire::HelloK
   hello.version_max = kWireVersionMax;
   hello.nonce = c.nonce;
   hello.peer_nonce = kind == wire::HelloKind::kConnect ? 0 : c.peer_nonce;
+  if (kind == wire::HelloKind::kAccept)
+    hello.peer_start_psn = static_cast<std::uint32_t>(c.peer_first_psn.value);
   hello.partition_key = ctx.config.partition_key;
   hello.payload_mtu = kind == wire::HelloKind::kConnect ? c.handshake.proposed_mtu : c.payload_mtu;
   hello.path_count = static_cast<std::uint16_t>(c.routes.size());

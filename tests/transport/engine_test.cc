@@ -189,6 +189,41 @@ TEST(PacketEngine, StrangersMustReturnACookieUnderAFlood) {
   EXPECT_EQ(pair.b.context().half_open, 0U);
 }
 
+// The HELLO was taken as it came, and a copy of it met a full house and was asked for a cookie:
+// both sides must begin at the same PSN.
+TEST(PacketEngine, ALateCookieDoesNotDivideTheTwoSides) {
+  EnginePair pair;
+  Connection* a = pair.a.connect(pair.b.address(), with_crc());
+  ASSERT_NE(a, nullptr);
+  const auto requested = [&]() -> Connection* {
+    for (auto& holder : pair.b.context().connections)
+      if (holder && holder->phase == Phase::kRequested) return holder.get();
+    return nullptr;
+  };
+  for (int i = 0; i < 1000 && requested() == nullptr; ++i)
+    pair.step();
+  Connection* b = requested();
+  ASSERT_NE(b, nullptr);
+  wire::Nack cookie;
+  cookie.code = static_cast<std::uint8_t>(wire::NackCode::kNewStartPsn);
+  cookie.psn = static_cast<std::uint32_t>(a->first_psn.value);
+  cookie.payload = cookie.psn ^ 0x12345678;
+  on_hello_nack(pair.a.context(), *a, cookie, pair.network.now());
+  ASSERT_TRUE(accept_request(pair.b.context(), *b, with_crc(), {}, pair.network.now()).ok());
+  for (int i = 0; i < 1000 && b->phase != Phase::kOpen; ++i)
+    pair.step();
+  ASSERT_EQ(a->phase, Phase::kOpen) << a->error;
+  Memory from(pair.a, 1000);
+  Memory to(pair.b, 1000);
+  const Sge source = from.piece(0, 1000);
+  ASSERT_TRUE(pair.a.post({.conn = a->id,
+                           .kind = OpKind::kWrite,
+                           .local = {&source, 1},
+                           .remote_key = to.region.remote.key}));
+  EXPECT_TRUE(run_until(pair, 1, 0, 10000));
+  EXPECT_EQ(b->counters.out_of_window_received, 0U);
+}
+
 // Random bytes, and valid packets with some bytes changed, sent from the peer's own address.
 TEST(PacketEngine, HostilePacketsAreCountedAndTheHonestConnectionLives) {
   EnginePair pair;

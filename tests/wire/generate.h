@@ -162,6 +162,8 @@ class Generator {
     out.version_min = static_cast<std::uint16_t>(1 + rng_.below(out.version_max));
     out.nonce = rng_.next();
     out.peer_nonce = out.kind == HelloKind::kConnect ? 0 : rng_.next();
+    if (out.kind == HelloKind::kAccept)
+      out.peer_start_psn = static_cast<std::uint32_t>(rng_.next());
     out.partition_key = bits<std::uint32_t>(32);
     out.payload_mtu = static_cast<std::uint32_t>(128 * (4 + rng_.below(124)));
     out.path_count = static_cast<std::uint16_t>(1 + rng_.below(256));

@@ -128,7 +128,7 @@ TEST(Hello, IgnoresPaddingAfterTheEndField) {
 TEST(Hello, SkipsUnknownFieldsEvenTwice) {
   const Hello hello = sample_hello();
   Hello parsed;
-  ASSERT_EQ(parse(with_field(hello, "0016000401020304 00160000 ffff0001aa"), parsed),
+  ASSERT_EQ(parse(with_field(hello, "0017000401020304 00170000 ffff0001aa"), parsed),
             ParseError::kOk);
   EXPECT_EQ(parsed, hello);
 }

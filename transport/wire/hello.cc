@@ -144,6 +144,9 @@ constexpr Field only_when(Field field, std::size_t (*bytes)(const Hello&)) {
 std::size_t peer_nonce_bytes(const Hello& hello) {
   return hello.kind == HelloKind::kConnect ? 0 : sizeof(hello.peer_nonce);
 }
+std::size_t peer_start_psn_bytes(const Hello& hello) {
+  return hello.kind == HelloKind::kAccept ? sizeof(hello.peer_start_psn) : 0;
+}
 std::size_t refuse_code_bytes(const Hello& hello) {
   return hello.kind == HelloKind::kRefuse ? sizeof(hello.refuse_code) : 0;
 }
@@ -181,6 +184,7 @@ constexpr std::array kFields{
     text<&Hello::private_data, &Hello::private_bytes>(19, kMaxPrivateBytes),
     only_when(scalar<&Hello::refuse_code>(20), &refuse_code_bytes),
     only_when(text<&Hello::reason, &Hello::reason_bytes>(21, kMaxReasonBytes), &reason_bytes),
+    only_when(scalar<&Hello::peer_start_psn>(22), &peer_start_psn_bytes),
 };
 
 constexpr bool types_are_positions() {

@@ -44,8 +44,9 @@ struct Hello {
   HelloKind kind = HelloKind::kConnect;
   std::uint16_t version_min = 0;
   std::uint16_t version_max = 0;
-  std::uint64_t nonce = 0;       // the sender's
-  std::uint64_t peer_nonce = 0;  // echoed in kAccept and kRefuse; 0 in kConnect
+  std::uint64_t nonce = 0;           // the sender's
+  std::uint64_t peer_nonce = 0;      // echoed in kAccept and kRefuse; 0 in kConnect
+  std::uint32_t peer_start_psn = 0;  // kAccept: the Start_PSN that the target took for the peer's
   std::uint32_t partition_key = 0;
   std::uint32_t payload_mtu = 0;  // bytes; proposal, then what holds
   std::uint16_t path_count = 0;   // EVs this side will use
