@@ -17,7 +17,7 @@
 
 #include "spindrift/open.h"
 
-#include "bench/udp_limit.h"
+#include "bench/plain_sockets.h"
 
 namespace spindrift::bench {
 namespace {
@@ -182,7 +182,7 @@ class Peer {
  public:
   enum class Task : std::uint8_t { kNone, kProgress, kAnswer, kReceivePlain, kAnswerPlain, kEnd };
 
-  Peer(EndpointPair& pair, UdpLimit& plain)
+  Peer(EndpointPair& pair, PlainSockets& plain)
       : pair_(pair), plain_(plain), thread_([this] {
           take_processor(false);
           run();
@@ -223,7 +223,7 @@ class Peer {
       }
   }
   EndpointPair& pair_;
-  UdpLimit& plain_;
+  PlainSockets& plain_;
   std::atomic<Task> task_ = Task::kNone;
   std::thread thread_;
 };
@@ -231,7 +231,7 @@ class Peer {
 void bandwidth(benchmark::State& state, const ConnectOptions& options) {
   EndpointPair pair(options);
   const std::uint32_t mtu = options.max_payload_mtu;
-  UdpLimit plain(mtu + kHeaderBytes);
+  PlainSockets plain(mtu + kHeaderBytes);
   if (!pair.error().empty() || !plain.is_open()) {
     state.SkipWithError(("not connected: " + pair.error()).c_str());
     return;
@@ -268,7 +268,7 @@ void bandwidth(benchmark::State& state, const ConnectOptions& options) {
 
 void latency(benchmark::State& state, const ConnectOptions& options) {
   EndpointPair pair(options);
-  UdpLimit plain(8);
+  PlainSockets plain(8);
   if (!pair.error().empty() || !plain.is_open()) {
     state.SkipWithError(("not connected: " + pair.error()).c_str());
     return;

@@ -1,4 +1,4 @@
-#include "bench/udp_limit.h"
+#include "bench/plain_sockets.h"
 
 #include <algorithm>
 #include <array>
@@ -51,7 +51,7 @@ bool join(int fd, const sockaddr_in& to) {
 
 }  // namespace
 
-UdpLimit::UdpLimit(std::uint32_t packet_bytes)
+PlainSockets::PlainSockets(std::uint32_t packet_bytes)
     : packet_bytes_(packet_bytes),
       packets_per_super_(std::min(kMaxSegments, kMaxSuperPacketBytes / packet_bytes)),
       outgoing_(kMaxDatagramBytes),
@@ -64,19 +64,19 @@ UdpLimit::UdpLimit(std::uint32_t packet_bytes)
              set_option(near_, IPPROTO_UDP, UDP_SEGMENT, static_cast<int>(packet_bytes));
 }
 
-UdpLimit::~UdpLimit() {
+PlainSockets::~PlainSockets() {
   close(near_);
   close(far_);
 }
 
-bool UdpLimit::wait_for(std::uint64_t bytes) const {
+bool PlainSockets::wait_for(std::uint64_t bytes) const {
   const auto deadline = SteadyClock::now() + std::chrono::seconds(2);
   for (std::uint32_t i = 1; arrived_bytes_.load(std::memory_order_acquire) < bytes; ++i)
     if (i % 4096 == 0 && SteadyClock::now() > deadline) return false;
   return true;
 }
 
-bool UdpLimit::send_super_packet(std::uint64_t packets) {
+bool PlainSockets::send_super_packet(std::uint64_t packets) {
   const std::uint64_t bytes = packets * packet_bytes_;
   if (sent_bytes_ + bytes > kWindowBytes && !wait_for(sent_bytes_ + bytes - kWindowBytes))
     return false;
@@ -85,13 +85,13 @@ bool UdpLimit::send_super_packet(std::uint64_t packets) {
   return true;
 }
 
-bool UdpLimit::stream(std::uint64_t packets) {
+bool PlainSockets::stream(std::uint64_t packets) {
   for (std::uint64_t sent = 0; sent < packets; sent += packets_per_super_)
     if (!send_super_packet(std::min(packets_per_super_, packets - sent))) return false;
   return wait_for(sent_bytes_);
 }
 
-void UdpLimit::receive_some() {
+void PlainSockets::receive_some() {
   alignas(cmsghdr) std::array<char, 128> control{};
   iovec piece{.iov_base = incoming_.data(), .iov_len = incoming_.size()};
   msghdr message{};
@@ -103,7 +103,7 @@ void UdpLimit::receive_some() {
   if (bytes > 0) arrived_bytes_.fetch_add(static_cast<std::uint64_t>(bytes));
 }
 
-bool UdpLimit::ping() const {
+bool PlainSockets::ping() const {
   std::array<std::byte, 8> word{};
   if (send(near_, word.data(), word.size(), 0) != 8) return false;
   const auto deadline = SteadyClock::now() + std::chrono::seconds(2);
@@ -112,7 +112,7 @@ bool UdpLimit::ping() const {
   return true;
 }
 
-void UdpLimit::answer_some() const {
+void PlainSockets::answer_some() const {
   std::array<std::byte, 8> word{};
   if (recv(far_, word.data(), word.size(), 0) == 8)
     static_cast<void>(send(far_, word.data(), word.size(), 0));

@@ -9,12 +9,12 @@
 
 namespace spindrift::bench {
 
-class UdpLimit {
+class PlainSockets {
  public:
-  explicit UdpLimit(std::uint32_t packet_bytes);
-  ~UdpLimit();
-  UdpLimit(const UdpLimit&) = delete;
-  UdpLimit& operator=(const UdpLimit&) = delete;
+  explicit PlainSockets(std::uint32_t packet_bytes);
+  ~PlainSockets();
+  PlainSockets(const PlainSockets&) = delete;
+  PlainSockets& operator=(const PlainSockets&) = delete;
 
   bool is_open() const { return is_open_; }
   // Sends that many packets and waits until they have arrived; false when they did not.
