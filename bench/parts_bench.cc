@@ -16,6 +16,7 @@
 #include "transport/sent_log.h"
 #include "transport/timer_heap.h"
 #include "transport/wire/pds.h"
+#include "transport/wire/request_codec.h"
 #include "transport/wire/ses.h"
 
 namespace spindrift {

@@ -1,7 +1,6 @@
 #include "transport/ack_input.h"
 
 #include <algorithm>
-#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "transport/completions.h"
@@ -19,14 +18,21 @@ constexpr Duration kCnpSpacing = std::chrono::microseconds(50);  // DCQCN's noti
 // Newly acknowledged units, summed per path. A super-packet stays on one path, so few are touched.
 class PathTally {
  public:
+  explicit PathTally(std::span<PathFeedback> room) : entries_(room) {}
   void add(const SentUnit& unit) {
-    for (std::size_t i = 0; i < count_; ++i) {
-      if (entries_[i].path != unit.path) continue;
-      ++entries_[i].packets;
+    // Neighbours left in one burst on one path.
+    if (count_ != 0 && entries_[last_].path == unit.path) {
+      ++entries_[last_].packets;
+      return;
+    }
+    for (last_ = 0; last_ < count_; ++last_) {
+      if (entries_[last_].path != unit.path) continue;
+      ++entries_[last_].packets;
       return;
     }
     if (count_ == entries_.size()) {
       has_overflowed_ = true;
+      last_ = 0;
       return;
     }
     entries_[count_++] = PathFeedback{.path = unit.path, .packets = 1};
@@ -35,8 +41,9 @@ class PathTally {
   bool has_overflowed() const { return has_overflowed_; }
 
  private:
-  std::array<PathFeedback, 64> entries_{};
+  std::span<PathFeedback> entries_;
   std::size_t count_ = 0;
+  std::size_t last_ = 0;
   bool has_overflowed_ = false;
 };
 
@@ -48,7 +55,7 @@ struct AckWork {
   bool is_retransmit = false;   // ... was a copy sent again
   bool has_duplicates = false;  // the receiver counted new duplicates
   AckEvent event{};
-  PathTally paths{};
+  PathTally paths{ctx.path_feedback};
 };
 
 // The message that met no RECEIVE got through: what else of it was turned away may go again.

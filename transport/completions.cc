@@ -98,10 +98,6 @@ void flush_receives(EngineContext& ctx, Connection& c) {
 
 }  // namespace
 
-bool is_over(Phase phase) {
-  return phase == Phase::kClosed || phase == Phase::kFailed;
-}
-
 void deliver_requests(EngineContext& ctx, Connection& c) {
   if (!c.send) {
     announce_end(ctx, c);

@@ -23,6 +23,4 @@ void on_released(EngineContext& ctx, std::uint64_t released);
 void fail_connection(EngineContext& ctx, Connection& c, OpStatus status, std::string sentence);
 void end_connection(EngineContext& ctx, Connection& c, Phase phase);
 
-bool is_over(Phase phase);
-
 }  // namespace spindrift

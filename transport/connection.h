@@ -94,6 +94,7 @@ struct AckState {
   AckTrigger open{};  // newest data packet not covered by a trigger yet
   bool has_open = false;
   std::uint32_t open_bytes = 0;
+  bool is_due_per_burst = false;  // every super-packet is acknowledged
   std::array<ProbeQuestion, kMaxTriggers> probes{};
   std::uint8_t probe_count = 0;
   Psn lowest_untold{UINT64_MAX};  // lowest PSN that arrived since the last acknowledgement
@@ -206,6 +207,7 @@ struct Connection {
   Registry::CcChoice cc;
   const PathSelectorInfo* selector = nullptr;
   std::vector<NetAddress> remotes;   // the peer's rails; [0] is where it was first met
+  std::uint16_t last_remote = 0;     // where the last packet came from
   std::vector<std::uint16_t> rails;  // ours
   std::vector<PathRoute> routes;     // by PathId
   PeerTraits peer;
@@ -243,6 +245,9 @@ inline constexpr std::uint32_t kCrcBytes = 4;
 // Largest header + trailer around a payload of payload_mtu bytes.
 inline constexpr std::uint32_t kMaxPacketOverhead = kRequestHeaderBytes + kCrcBytes;
 
+inline bool is_over(Phase phase) {
+  return phase == Phase::kClosed || phase == Phase::kFailed;
+}
 inline bool carries_data(Phase phase) {
   return phase == Phase::kOpen || phase == Phase::kDraining || phase == Phase::kClosing;
 }

@@ -100,6 +100,7 @@ struct EngineContext {
   EndpointCounters counters;
   ConnectionCounters closed_totals;  // of connections already released
   std::string last_error;
+  std::array<PathFeedback, 64> path_feedback{};  // of the acknowledgement at work
 
   Connection* find(ConnId id) {
     const std::uint32_t index = id.value & 0xffff;

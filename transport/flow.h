@@ -36,11 +36,10 @@ class Flow {
     in_flight_ += bytes;
     sent_ += bytes;
     if (limits_.pacing_rate.is_unlimited()) return;
-    const std::uint64_t catch_up =
-        std::max(kMinCatchUpPs, limits_.pacing_rate.picoseconds_for(burst_bytes_));
+    if (limits_.pacing_rate != scaled_rate_) scale_rate();
     const std::uint64_t now_ps = to_ps(now);
-    const std::uint64_t floor_ps = now_ps > catch_up ? now_ps - catch_up : 0;
-    next_send_ps_ = std::max(next_send_ps_, floor_ps) + limits_.pacing_rate.picoseconds_for(bytes);
+    const std::uint64_t floor_ps = now_ps > catch_up_ps_ ? now_ps - catch_up_ps_ : 0;
+    next_send_ps_ = std::max(next_send_ps_, floor_ps) + picoseconds_for(bytes);
   }
   void on_ack(AckEvent& event) {
     in_flight_ -= std::min(in_flight_, event.acked_bytes);
@@ -66,6 +65,19 @@ class Flow {
 
  private:
   static constexpr std::uint64_t kMinCatchUpPs = 20'000'000;
+  static constexpr unsigned kScaleBits = 20;
+
+  // One division for each new rate instead of one for each packet. Rounded up, as pacing must be:
+  // by less than 2^-20 ps for each byte.
+  void scale_rate() {
+    scaled_rate_ = limits_.pacing_rate;
+    scaled_ps_per_byte_ = scaled_rate_.picoseconds_for(1ULL << kScaleBits);
+    catch_up_ps_ = std::max(kMinCatchUpPs, picoseconds_for(burst_bytes_));
+  }
+  std::uint64_t picoseconds_for(std::uint64_t bytes) const {
+    const auto scaled = static_cast<unsigned __int128>(bytes) * scaled_ps_per_byte_;
+    return static_cast<std::uint64_t>((scaled + ((1U << kScaleBits) - 1)) >> kScaleBits);
+  }
   static std::uint64_t to_ps(Time t) {
     return static_cast<std::uint64_t>(t.time_since_epoch().count()) * 1000;
   }
@@ -79,6 +91,9 @@ class Flow {
   std::uint64_t delivered_ = 0;
   Time delivered_time_{};
   std::uint64_t next_send_ps_ = 0;
+  Rate scaled_rate_{};
+  std::uint64_t scaled_ps_per_byte_ = 0;
+  std::uint64_t catch_up_ps_ = 0;
 };
 
 }  // namespace spindrift

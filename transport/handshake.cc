@@ -12,6 +12,7 @@
 #include "transport/hello_packet.h"
 #include "transport/open_connection.h"
 #include "transport/packet_builder.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "transport/open_connection.h"
 #include "transport/packet_builder.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift {
 namespace {

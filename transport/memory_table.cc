@@ -6,11 +6,7 @@
 namespace spindrift {
 namespace {
 
-// Index in the low bits of both keys; a remote key has 44 random bits above it, a local key an
-// epoch.
-constexpr std::uint32_t kIndexBits = 20;
-constexpr std::uint32_t kIndexMask = (1U << kIndexBits) - 1;
-constexpr std::uint32_t kLastEpoch = (1U << (32 - kIndexBits)) - 1;
+constexpr std::uint32_t kLastEpoch = (1U << (32 - MemoryTable::kIndexBits)) - 1;
 
 }  // namespace
 
@@ -106,20 +102,6 @@ void MemoryTable::drop(LocalKey key) {
   Region& region = regions_[key.value & kIndexMask];
   SPINDRIFT_CHECK(region.holds > 0);
   --region.holds;
-}
-
-MemoryTable::Target MemoryTable::find(std::uint64_t key, std::uint64_t offset, std::uint64_t length,
-                                      Access wanted) const {
-  const std::uint64_t index = key & kIndexMask;
-  if (index >= regions_.size() || regions_[index].key != key || key == 0)
-    return {.code = wire::ReturnCode::kBadKey};
-  const Region& region = regions_[index];
-  if (!has_access(region.access, wanted)) return {.code = wire::ReturnCode::kPermission};
-  if (offset > region.bytes || length > region.bytes - offset)
-    return {.code = wire::ReturnCode::kOutOfRange};
-  return {.code = wire::ReturnCode::kOk,
-          .is_line_ordered = region.is_line_ordered,
-          .data = region.data + offset};
 }
 
 }  // namespace spindrift

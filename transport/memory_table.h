@@ -14,6 +14,10 @@ namespace spindrift {
 
 class MemoryTable {
  public:
+  // Index in the low bits of both keys; a remote key has 44 random bits above it, a local key an
+  // epoch.
+  static constexpr std::uint32_t kIndexBits = 20;
+
   explicit MemoryTable(std::uint32_t max_regions);
 
   // `random` supplies the unguessable part of the key (44 bits are used).
@@ -34,10 +38,22 @@ class MemoryTable {
   };
   // Bytes [offset, offset + length) of the region `key` names, for the right `wanted`.
   [[nodiscard]] Target find(std::uint64_t key, std::uint64_t offset, std::uint64_t length,
-                            Access wanted) const;
+                            Access wanted) const {
+    const std::uint64_t index = key & kIndexMask;
+    if (index >= regions_.size() || regions_[index].key != key || key == 0)
+      return {.code = wire::ReturnCode::kBadKey};
+    const Region& region = regions_[index];
+    if (!has_access(region.access, wanted)) return {.code = wire::ReturnCode::kPermission};
+    if (offset > region.bytes || length > region.bytes - offset)
+      return {.code = wire::ReturnCode::kOutOfRange};
+    return {.code = wire::ReturnCode::kOk,
+            .is_line_ordered = region.is_line_ordered,
+            .data = region.data + offset};
+  }
   std::uint32_t size() const { return count_; }
 
  private:
+  static constexpr std::uint32_t kIndexMask = (1U << kIndexBits) - 1;
   struct Region {
     std::byte* data = nullptr;
     std::uint64_t bytes = 0;

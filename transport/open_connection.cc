@@ -210,6 +210,7 @@ void take_peer_traits(Connection& c, const wire::Hello& hello, const NetAddress&
   });
   if (met != rails.end()) std::rotate(rails.begin(), met, met + 1);
   if (!rails.empty()) c.remotes = std::move(rails);
+  c.last_remote = 0;
 }
 
 void open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, Time now) {
@@ -228,6 +229,7 @@ void open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, Ti
   c.receive.emplace(ctx.config.window_packets, Psn{c.peer_first_psn.value + 1});
   c.receive->waiting.reserve(std::size_t{2} * ctx.config.max_reads + 1);
   c.receive->ack.told_credits = c.receives->credits();
+  c.receive->ack.is_due_per_burst = ctx.rails.caps().max_burst_bytes != 0;
   c.last_heard = now;
   if (ctx.identity.progresses_alone && c.options.keepalive != Duration{})
     c.next_keepalive = now + c.options.keepalive;

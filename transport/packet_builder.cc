@@ -5,18 +5,10 @@
 #include "transport/base/bytes.h"
 #include "transport/base/crc32c.h"
 #include "transport/placement.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift {
 namespace {
-
-constexpr std::uint32_t kPdsBytes = 12;
-constexpr std::uint32_t kControlBytes = 16;
-constexpr std::uint32_t kAtomicExtensionBytes = 4;
-constexpr std::uint32_t kCompareSwapExtensionBytes = 36;
-
-std::uint32_t crc_bytes(const Connection& c) {
-  return c.has_crc ? kCrcBytes : 0;
-}
 
 wire::Opcode opcode_of(OpKind kind) {
   switch (kind) {
@@ -153,22 +145,6 @@ void build_close(const Connection& c, const SentUnit& unit, TxPacket& out) {
 }
 
 }  // namespace
-
-std::uint32_t nominal_bytes(const Connection& c, const Request& request, std::uint32_t payload) {
-  std::uint32_t bytes = kRequestHeaderBytes + crc_bytes(c) + kNominalOverheadBytes;
-  if (request.kind == OpKind::kFetchAdd) return bytes + kAtomicExtensionBytes + 8;
-  if (request.kind == OpKind::kCompareSwap) return bytes + kCompareSwapExtensionBytes;
-  return bytes + payload;
-}
-
-std::uint32_t nominal_bytes_response(const Connection& c, std::uint32_t payload) {
-  return kPdsBytes + static_cast<std::uint32_t>(wire::ResponseData::kBytes) + payload +
-         crc_bytes(c) + kNominalOverheadBytes;
-}
-
-std::uint32_t nominal_bytes_control(const Connection& c) {
-  return kControlBytes + crc_bytes(c) + kNominalOverheadBytes;
-}
 
 bool build_data(EngineContext& ctx, Connection& c, const SentUnit& unit, PathId path,
                 TxPacket& out) {

@@ -7,9 +7,24 @@
 namespace spindrift {
 
 // Size on the wire above IP, plus what lies below: what congestion control counts.
-std::uint32_t nominal_bytes(const Connection& c, const Request& request, std::uint32_t payload);
-std::uint32_t nominal_bytes_response(const Connection& c, std::uint32_t payload);
-std::uint32_t nominal_bytes_control(const Connection& c);
+inline std::uint32_t nominal_bytes(const Connection& c, const Request& request,
+                                   std::uint32_t payload) {
+  constexpr std::uint32_t kFetchAddBytes = 4 + 8;
+  constexpr std::uint32_t kCompareSwapBytes = 36;
+  const std::uint32_t bytes =
+      kRequestHeaderBytes + (c.has_crc ? kCrcBytes : 0) + kNominalOverheadBytes;
+  if (request.kind == OpKind::kFetchAdd) return bytes + kFetchAddBytes;
+  if (request.kind == OpKind::kCompareSwap) return bytes + kCompareSwapBytes;
+  return bytes + payload;
+}
+inline std::uint32_t nominal_bytes_response(const Connection& c, std::uint32_t payload) {
+  constexpr std::uint32_t kHeaderBytes = 12 + 20;
+  return kHeaderBytes + payload + (c.has_crc ? kCrcBytes : 0) + kNominalOverheadBytes;
+}
+inline std::uint32_t nominal_bytes_control(const Connection& c) {
+  constexpr std::uint32_t kControlBytes = 16;
+  return kControlBytes + (c.has_crc ? kCrcBytes : 0) + kNominalOverheadBytes;
+}
 
 // Builds the packet of `unit` on `path`. False when a response's region is gone (the connection
 // must fail: the peer sees a key error).

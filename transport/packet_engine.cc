@@ -15,6 +15,7 @@
 #include "transport/packet_builder.h"
 #include "transport/receiver.h"
 #include "transport/sender.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift {
 namespace {
@@ -45,18 +46,26 @@ std::span<const std::byte> strip_crc(std::span<const std::byte> bytes, std::uint
   return crc32c(body, seed) == told ? body : std::span<const std::byte>{};
 }
 
-bool comes_from_peer(const Connection& c, const NetAddress& source) {
-  return std::any_of(c.remotes.begin(), c.remotes.end(),
-                     [&source](const NetAddress& remote) { return remote.is_same_host(source); });
+bool comes_from_peer(Connection& c, const NetAddress& source) {
+  const auto found =
+      std::find_if(c.remotes.begin(), c.remotes.end(),
+                   [&source](const NetAddress& remote) { return remote.is_same_host(source); });
+  if (found == c.remotes.end()) return false;
+  c.last_remote = static_cast<std::uint16_t>(found - c.remotes.begin());
+  return true;
+}
+
+void note_heard(Connection& c, Time now) {
+  c.last_heard = now;
+  c.awaits_keepalive = false;
+  c.port_unreachable_since = kNever;
+  c.unknown_since = kNever;
 }
 
 bool is_hello_reply(const wire::Pds& pds, std::span<const std::byte> rest) {
-  if (!std::holds_alternative<wire::RudRequest>(pds.header)) return false;
-  wire::StandardRequest ses;
-  std::size_t bytes = 0;
-  return std::get<wire::RudRequest>(pds.header).next == wire::NextHeader::kRequestStandard &&
-         wire::parse(rest, ses, bytes) == wire::ParseError::kOk &&
-         ses.resource_index == wire::kHelloResourceIndex;
+  const auto* request = std::get_if<wire::RudRequest>(&pds.header);
+  return request != nullptr && request->next == wire::NextHeader::kRequestStandard &&
+         wire::may_be_hello(rest);
 }
 
 // Bad news about a peer is believed when it comes twice, this far apart, with nothing good between.
@@ -140,7 +149,31 @@ void PacketEngine::note_backlog(std::uint64_t bytes) {
   if (is_over) ++ctx_.counters.receive_pressure_turns;
 }
 
+// The way of nearly every packet: data for an open connection, from where the last one came. False:
+// nothing was done, the packet goes the long way.
+bool PacketEngine::take_data(const RxPacket& packet, Time now) {
+  wire::RudRequest pds;
+  if (!wire::is_plain_request(packet.bytes) ||
+      wire::parse_request(packet.bytes, false, pds) != wire::ParseError::kOk || pds.is_syn)
+    return false;
+  Connection* c = ctx_.find_pdcid(pds.dpdcid);
+  if (c == nullptr || c->phase != Phase::kOpen || pds.spdcid != c->peer_pdcid ||
+      !c->remotes[c->last_remote].is_same_host(packet.source))
+    return false;
+  std::span<const std::byte> rest = packet.bytes.subspan(wire::kRudRequestBytes);
+  if (wire::may_be_hello(rest)) return false;
+  if (c->has_crc) {
+    const std::span<const std::byte> body = strip_crc(packet.bytes, c->crc_seed);
+    if (body.size() < wire::kRudRequestBytes) return false;
+    rest = body.subspan(wire::kRudRequestBytes);
+  }
+  note_heard(*c, now);
+  on_request(ctx_, *c, pds, rest, packet);
+  return true;
+}
+
 void PacketEngine::on_packet(const RxPacket& packet, Time now) {
+  if (take_data(packet, now)) return;
   wire::Pds pds;
   if (wire::parse_pds(packet.bytes, pds) != wire::ParseError::kOk) {
     ++ctx_.counters.malformed_strangers;
@@ -211,10 +244,7 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
       on_unknown_there(ctx_, c, now);
     return;
   }
-  c.last_heard = now;
-  c.awaits_keepalive = false;
-  c.port_unreachable_since = kNever;
-  c.unknown_since = kNever;
+  note_heard(c, now);
   if (c.phase == Phase::kAccepting) on_first_packet(ctx_, c, now);
   if (is_over(c.phase)) {
     answer_afterwards(ctx_, c, pds, packet);

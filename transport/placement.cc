@@ -40,14 +40,6 @@ void copy_line_ordered(std::byte* to, std::span<const std::byte> from) {
     std::atomic_ref<std::byte>(*to++).store(*source++, std::memory_order_release);
 }
 
-void place(std::byte* to, std::span<const std::byte> from, bool is_line_ordered) {
-  if (from.empty()) return;
-  if (is_line_ordered)
-    copy_line_ordered(to, from);
-  else
-    std::memcpy(to, from.data(), from.size());
-}
-
 void scatter(std::span<const Sge> list, std::uint64_t offset, std::span<const std::byte> from,
              std::uint32_t ordered) {
   for (std::size_t i = 0; i < list.size() && !from.empty(); ++i) {

@@ -2,6 +2,7 @@
 // Bytes between packets and user memory: scatter lists, line-ordered copies.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "spindrift/memory.h"
@@ -13,7 +14,13 @@ namespace spindrift {
 // atomic, the last 8 bytes of every 128-byte line after the rest of that line (release).
 void copy_line_ordered(std::byte* to, std::span<const std::byte> from);
 
-void place(std::byte* to, std::span<const std::byte> from, bool is_line_ordered);
+inline void place(std::byte* to, std::span<const std::byte> from, bool is_line_ordered) {
+  if (from.empty()) return;
+  if (is_line_ordered)
+    copy_line_ordered(to, from);
+  else
+    std::memcpy(to, from.data(), from.size());
+}
 
 // Copies `from` to byte `offset` of the list; what does not fit is the caller's mistake (checked
 // before). `ordered`: bit i says that piece i is line-ordered.

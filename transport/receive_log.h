@@ -42,6 +42,11 @@ class ReceiveLog {
   }
   // `psn` must be kNew. True when the cumulative edge moved.
   bool mark(Psn psn) {
+    if (psn == base_ && end_ == base_) {  // in order, nothing beyond it: no bit is ever needed
+      ++base_.value;
+      end_ = base_;
+      return true;
+    }
     set(psn.value);
     if (psn >= end_) end_ = Psn{psn.value + 1};
     if (psn != base_) {

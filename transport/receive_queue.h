@@ -77,6 +77,7 @@ class ReceiveQueue {
   }
   bool is_empty() const { return slots_.is_empty(); }
   ReceiveSlot& front() { return slots_.front(); }
+  const ReceiveSlot& front() const { return slots_.front(); }
   void pop() {
     if (slots_.front().state == ReceiveSlot::State::kVacant) --vacancies_;
     slots_.pop_front();

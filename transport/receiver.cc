@@ -9,6 +9,7 @@
 #include "transport/placement.h"
 #include "transport/responder.h"
 #include "transport/sender.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift {
 namespace {
@@ -164,6 +165,21 @@ void open_trigger(Connection& c, Psn psn, const wire::RudRequest& pds, const RxP
   ack.open_bytes += static_cast<std::uint32_t>(packet.bytes.size());
 }
 
+// A packet whose PSN is not a new one of the window.
+void on_old_packet(EngineContext& ctx, Connection& c, Psn psn, const wire::RudRequest& pds,
+                   const RxPacket& packet) {
+  ReceiveState& receive = *c.receive;
+  if (receive.log.check(psn) == ReceiveLog::Arrival::kOutOfWindow) {
+    ++c.counters.out_of_window_received;
+    return;
+  }
+  ++c.counters.duplicates_received;
+  ++receive.ack.duplicates;
+  close_trigger(ctx, c);
+  open_trigger(c, psn, pds, packet);
+  close_trigger(ctx, c);
+}
+
 void set_fault(EngineContext& ctx, Connection& c, Psn psn, ReturnCode code) {
   ReceiveState& receive = *c.receive;
   if (receive.has_fault && receive.fault_psn <= psn) return;
@@ -171,6 +187,27 @@ void set_fault(EngineContext& ctx, Connection& c, Psn psn, ReturnCode code) {
   receive.fault_psn = psn;
   receive.fault_code = code;
   after_edge_moved(ctx, c);
+}
+
+void refuse_packet(EngineContext& ctx, Connection& c, Psn psn, ReturnCode code) {
+  if (code != ReturnCode::kNull) {
+    set_fault(ctx, c, psn, code);
+    return;
+  }
+  ++c.counters.receiver_not_ready;
+  owe_nack(ctx, c,
+           {.psn = psn, .code = static_cast<std::uint8_t>(wire::NackCode::kNoMessageAvailable)});
+}
+
+// Whether something may have waited for the cumulative edge to move.
+bool awaits_edge(const Connection& c) {
+  const ReceiveState& receive = *c.receive;
+  if (!receive.waiting.empty() || receive.has_fault || receive.has_close) return true;
+  const Ring<Request>& requests = c.send->queue.requests;
+  if (!requests.is_empty() && requests.front().state == Request::State::kFinished) return true;
+  if (c.receives->is_empty()) return false;
+  const ReceiveSlot& slot = c.receives->front();
+  return slot.state == ReceiveSlot::State::kArriving && slot.has_end;
 }
 
 void report_fault(EngineContext& ctx, Connection& c) {
@@ -190,29 +227,14 @@ void on_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
                 std::span<const std::byte> rest, const RxPacket& packet) {
   ReceiveState& receive = *c.receive;
   const Psn psn = receive.log.extend(pds.psn);
-  const ReceiveLog::Arrival arrival = receive.log.check(psn);
-  if (arrival == ReceiveLog::Arrival::kOutOfWindow) {
-    ++c.counters.out_of_window_received;
-    return;
-  }
-  if (arrival == ReceiveLog::Arrival::kDuplicate) {
-    ++c.counters.duplicates_received;
-    ++receive.ack.duplicates;
-    close_trigger(ctx, c);
-    open_trigger(c, psn, pds, packet);
-    close_trigger(ctx, c);
+  if (receive.log.check(psn) != ReceiveLog::Arrival::kNew) {
+    on_old_packet(ctx, c, psn, pds, packet);
     return;
   }
   if (receive.has_fault && psn >= receive.fault_psn) return;
   const ReturnCode code = accept(ctx, c, psn, pds.next, rest);
-  if (code == ReturnCode::kNull) {
-    ++c.counters.receiver_not_ready;
-    owe_nack(ctx, c,
-             {.psn = psn, .code = static_cast<std::uint8_t>(wire::NackCode::kNoMessageAvailable)});
-    return;
-  }
   if (code != ReturnCode::kOk) {
-    set_fault(ctx, c, psn, code);
+    refuse_packet(ctx, c, psn, code);
     return;
   }
   const std::uint32_t holes_before = receive.log.out_of_order();
@@ -223,10 +245,10 @@ void on_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
   if (packet.ecn == Ecn::kCe) ++c.counters.marked_received;
   open_trigger(c, psn, pds, packet);
   const bool has_drained = holes_before != 0 && receive.log.out_of_order() == 0;
-  const bool is_due = ctx.rails.caps().max_burst_bytes != 0 || pds.wants_ack || has_drained ||
+  const bool is_due = receive.ack.is_due_per_burst || pds.wants_ack || has_drained ||
                       packet.ecn == Ecn::kCe || receive.ack.open_bytes >= kAckBytes;
   if (packet.ends_burst && is_due) close_trigger(ctx, c);
-  if (edge_moved) after_edge_moved(ctx, c);
+  if (edge_moved && awaits_edge(c)) after_edge_moved(ctx, c);
 }
 
 void on_control(EngineContext& ctx, Connection& c, const wire::Control& control,

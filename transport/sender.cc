@@ -205,34 +205,16 @@ std::size_t send_burst(EngineContext& ctx, Connection& c, std::span<TxPacket> ou
   return count;
 }
 
-void finish_if_done(Request& request) {
-  if (request.state != Request::State::kSent || request.unacked_packets != 0) return;
-  if (request.wants_response() && !request.is_answered) return;
-  request.state = Request::State::kFinished;
-}
-
-void on_unit_acked(EngineContext& ctx, Connection& c, const SentUnit& unit) {
-  SendQueue& queue = c.send->queue;
-  switch (unit.kind) {
-    case SentUnit::Kind::kRequest: {
-      if (!queue.requests.contains_serial(unit.owner)) return;
-      Request& request = queue.requests.at_serial(unit.owner);
-      --request.unacked_packets;
-      finish_if_done(request);
-      return;
-    }
-    case SentUnit::Kind::kResponse: {
-      ResponseWork& work = queue.responses.at_serial(unit.owner);
-      --work.unacked_packets;
-      while (!queue.responses.is_empty() && queue.responses.front().is_sent &&
-             queue.responses.front().unacked_packets == 0)
-        queue.responses.pop_front();
-      return;
-    }
-    case SentUnit::Kind::kClose:
-      if (c.phase == Phase::kClosing) end_connection(ctx, c, Phase::kClosed);
-      return;
+void on_other_unit_acked(EngineContext& ctx, Connection& c, const SentUnit& unit) {
+  if (unit.kind == SentUnit::Kind::kClose) {
+    if (c.phase == Phase::kClosing) end_connection(ctx, c, Phase::kClosed);
+    return;
   }
+  Ring<ResponseWork>& responses = c.send->queue.responses;
+  --responses.at_serial(unit.owner).unacked_packets;
+  while (!responses.is_empty() && responses.front().is_sent &&
+         responses.front().unacked_packets == 0)
+    responses.pop_front();
 }
 
 bool has_unfinished_work(const Connection& c) {

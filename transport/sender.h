@@ -14,10 +14,26 @@ namespace spindrift {
 [[nodiscard]] std::size_t send_burst(EngineContext& ctx, Connection& c, std::span<TxPacket> out,
                                      Time now, bool& more);
 
-// An acknowledged unit's share in its message.
-void on_unit_acked(EngineContext& ctx, Connection& c, const SentUnit& unit);
 // A request whose last missing part has come finishes; the queue's front may then be delivered.
-void finish_if_done(Request& request);
+inline void finish_if_done(Request& request) {
+  if (request.state != Request::State::kSent || request.unacked_packets != 0) return;
+  if (request.wants_response() && !request.is_answered) return;
+  request.state = Request::State::kFinished;
+}
+// An acknowledged unit's share in the response or farewell that it belongs to.
+void on_other_unit_acked(EngineContext& ctx, Connection& c, const SentUnit& unit);
+// ... and in its message, whatever it is.
+inline void on_unit_acked(EngineContext& ctx, Connection& c, const SentUnit& unit) {
+  if (unit.kind != SentUnit::Kind::kRequest) {
+    on_other_unit_acked(ctx, c, unit);
+    return;
+  }
+  Ring<Request>& requests = c.send->queue.requests;
+  if (!requests.contains_serial(unit.owner)) return;
+  Request& request = requests.at_serial(unit.owner);
+  --request.unacked_packets;
+  finish_if_done(request);
+}
 
 // True while anything waits to be sent, acknowledged or answered.
 bool has_unfinished_work(const Connection& c);

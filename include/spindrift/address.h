@@ -1,6 +1,7 @@
 #pragma once
 // Where packets go: an IP address and a port, and the textual addresses users write.
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -25,7 +26,9 @@ struct NetAddress {
   auto operator<=>(const NetAddress&) const = default;
   bool is_set() const { return family != 0; }
   bool is_same_host(const NetAddress& other) const {
-    return family == other.family && ip == other.ip;
+    // As two words: asked for every packet.
+    using Words = std::array<std::uint64_t, 2>;
+    return family == other.family && std::bit_cast<Words>(ip) == std::bit_cast<Words>(other.ip);
   }
   bool is_wildcard() const { return ip == std::array<std::uint8_t, 16>{}; }
   bool is_loopback() const;

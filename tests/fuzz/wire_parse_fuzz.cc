@@ -9,6 +9,7 @@
 #include "transport/base/check.h"
 #include "transport/wire/hello.h"
 #include "transport/wire/pds.h"
+#include "transport/wire/request_codec.h"
 #include "transport/wire/ses.h"
 
 namespace spindrift::wire {

@@ -6,6 +6,7 @@
 
 #include "tests/transport/engine_host.h"
 #include "transport/packet_builder.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift::test {
 namespace {

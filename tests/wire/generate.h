@@ -8,6 +8,7 @@
 #include "transport/base/rng.h"
 #include "transport/wire/hello.h"
 #include "transport/wire/pds.h"
+#include "transport/wire/request_codec.h"
 #include "transport/wire/ses.h"
 
 namespace spindrift::wire {

@@ -2,21 +2,20 @@
 
 #include "transport/base/bytes.h"
 #include "transport/base/check.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift::wire {
 
 namespace {
 
-constexpr std::uint8_t kTypeRudRequest = 2;
+using namespace internal;  // NOLINT(google-build-using-namespace): constants of request_codec.h
+
 constexpr std::uint8_t kTypeAck = 7;
 constexpr std::uint8_t kTypeAckCc = 8;
 constexpr std::uint8_t kTypeNack = 10;
 constexpr std::uint8_t kTypeControl = 11;
-constexpr std::uint8_t kTypeRudCcRequest = 13;
 
 constexpr std::size_t kPrologueBytes = 2;
-constexpr std::size_t kRudRequestBytes = 12;
-constexpr std::size_t kRudCcRequestBytes = 16;
 constexpr std::size_t kAckBytes = 12;
 constexpr std::size_t kAckCcBytes = 32;
 constexpr std::size_t kNackBytes = 16;
@@ -24,9 +23,6 @@ constexpr std::size_t kControlBytes = 16;
 
 // Flags of the prologue. Bits without a name are ignored, except those that would change the
 // length or the meaning of what follows.
-constexpr std::uint16_t kFlagRetransmit = 0x10;
-constexpr std::uint16_t kRequestFlagAckRequest = 0x08;
-constexpr std::uint16_t kRequestFlagSyn = 0x04;
 constexpr std::uint16_t kAckFlagExpectedPsn = 0x40;
 constexpr std::uint16_t kFlagMarked = 0x20;
 constexpr std::uint16_t kAckFlagProbe = 0x08;
@@ -35,53 +31,11 @@ constexpr std::uint16_t kAckRequestMask = 0x03;
 constexpr std::uint16_t kNackFlagRudi = 0x08;
 constexpr std::uint16_t kControlFlagRod = 0x20;
 
-constexpr std::uint16_t kPsnOffsetMask = 0x0fff;
-constexpr std::uint32_t kMask24 = 0x00ffffff;
-
-constexpr std::uint16_t prologue(std::uint8_t type, std::uint8_t next, unsigned flags) {
-  return static_cast<std::uint16_t>((type & 0x1fU) << 11 | (next & 0x0fU) << 7 | (flags & 0x7fU));
-}
-
-constexpr unsigned flag_if(bool is_set, std::uint16_t flag) {
-  return is_set ? flag : 0U;
-}
-
 constexpr std::int16_t as_signed(std::uint16_t value) {
   return static_cast<std::int16_t>(value);
 }
 constexpr std::uint16_t as_unsigned(std::int16_t value) {
   return static_cast<std::uint16_t>(value);
-}
-
-ParseError parse_request(std::span<const std::byte> packet, bool has_cc_state, RudRequest& out) {
-  if (packet.size() < (has_cc_state ? kRudCcRequestBytes : kRudRequestBytes)) {
-    return ParseError::kTooShort;
-  }
-  const auto word = load_be<std::uint16_t>(packet, 0);
-  const unsigned next = word >> 7 & 0x0f;
-  if (next > static_cast<unsigned>(NextHeader::kResponseDataSmall)) {
-    return ParseError::kUnknownNextHeader;
-  }
-  out.next = static_cast<NextHeader>(next);
-  out.is_retransmit = (word & kFlagRetransmit) != 0;
-  out.wants_ack = (word & kRequestFlagAckRequest) != 0;
-  out.is_syn = (word & kRequestFlagSyn) != 0;
-  out.clear_psn_offset = as_signed(load_be<std::uint16_t>(packet, 2));
-  out.psn = load_be<std::uint32_t>(packet, 4);
-  out.spdcid = load_be<std::uint16_t>(packet, 8);
-  const auto target = load_be<std::uint16_t>(packet, 10);
-  if (out.is_syn) {
-    out.psn_offset = target & kPsnOffsetMask;
-  } else {
-    out.dpdcid = target;
-  }
-  out.has_cc_state = has_cc_state;
-  if (has_cc_state) {
-    const auto state = load_be<std::uint32_t>(packet, 12);
-    out.ccc_id = static_cast<std::uint8_t>(state >> 24);
-    out.credit_target = state & kMask24;
-  }
-  return ParseError::kOk;
 }
 
 ParseError parse_ack_cc(std::span<const std::byte> packet, Ack& out) {
@@ -230,29 +184,6 @@ ParseError parse_pds(std::span<const std::byte> packet, Pds& out) {
     default:
       return ParseError::kUnknownType;
   }
-}
-
-std::size_t encode(const RudRequest& header, std::span<std::byte> out) {
-  const std::size_t bytes = header.has_cc_state ? kRudCcRequestBytes : kRudRequestBytes;
-  SPINDRIFT_CHECK(out.size() >= bytes);
-  const unsigned flags = flag_if(header.is_retransmit, kFlagRetransmit) |
-                         flag_if(header.wants_ack, kRequestFlagAckRequest) |
-                         flag_if(header.is_syn, kRequestFlagSyn);
-  const std::uint8_t type = header.has_cc_state ? kTypeRudCcRequest : kTypeRudRequest;
-  const std::uint16_t target = header.is_syn
-                                   ? static_cast<std::uint16_t>(header.psn_offset & kPsnOffsetMask)
-                                   : header.dpdcid;
-  store_be(out, 0, prologue(type, static_cast<std::uint8_t>(header.next), flags));
-  store_be(out, 2, as_unsigned(header.clear_psn_offset));
-  store_be(out, 4, header.psn);
-  store_be(out, 8, header.spdcid);
-  store_be(out, 10, target);
-  if (header.has_cc_state) {
-    const std::uint32_t state =
-        static_cast<std::uint32_t>(header.ccc_id) << 24 | (header.credit_target & kMask24);
-    store_be(out, 12, state);
-  }
-  return bytes;
 }
 
 std::size_t encode(const Ack& header, std::span<std::byte> out) {

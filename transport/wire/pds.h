@@ -152,9 +152,8 @@ struct Pds {
 // psn, mpr and offsets: whether they make sense is for the connection to judge.
 [[nodiscard]] ParseError parse_pds(std::span<const std::byte> packet, Pds& out);
 
-// Each writes a prefix of `out`, which must be long enough (16 bytes for requests, NACK and CP, 32
-// for ACK_CC), and returns its length.
-std::size_t encode(const RudRequest& header, std::span<std::byte> out);
+// Each writes a prefix of `out`, which must be long enough (16 bytes for NACK and CP, 32 for
+// ACK_CC), and returns its length. That of RudRequest is in request_codec.h.
 std::size_t encode(const Ack& header, std::span<std::byte> out);
 std::size_t encode(const Nack& header, std::span<std::byte> out);
 std::size_t encode(const Control& header, std::span<std::byte> out);

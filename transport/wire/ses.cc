@@ -2,31 +2,16 @@
 
 #include "transport/base/bytes.h"
 #include "transport/base/check.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift::wire {
 
 namespace {
 
-// Second byte of a request: version (2 bits), then these flags.
-constexpr unsigned kVersionShift = 6;
-constexpr std::uint8_t kDeliveryComplete = 0x20;
-constexpr std::uint8_t kInitiatorError = 0x10;
-constexpr std::uint8_t kRelative = 0x08;
-constexpr std::uint8_t kHeaderData = 0x04;
-constexpr std::uint8_t kEom = 0x02;
-constexpr std::uint8_t kSom = 0x01;
-
-constexpr std::uint8_t kMask6 = 0x3f;
-constexpr std::uint16_t kMask12 = 0x0fff;
-constexpr std::uint16_t kMask14 = 0x3fff;
-constexpr std::uint32_t kMask24 = 0x00ffffff;
+using namespace internal;  // NOLINT(google-build-using-namespace): constants of request_codec.h
 
 constexpr std::size_t kAtomicBytes = 4;
 constexpr std::size_t kCompareSwapBytes = 36;
-
-constexpr std::uint8_t flag_if(bool is_set, std::uint8_t flag) {
-  return is_set ? flag : std::uint8_t{0};
-}
 
 std::uint16_t load_masked(std::span<const std::byte> in, std::size_t offset, std::uint16_t mask) {
   return static_cast<std::uint16_t>(load_be<std::uint16_t>(in, offset) & mask);
@@ -43,46 +28,6 @@ void store_job(std::span<std::byte> out, std::size_t offset, std::uint8_t genera
   store_be(out, offset, static_cast<std::uint32_t>(generation) << 24 | (job_id & kMask24));
 }
 
-// The 12 bytes that all requests begin with, except for the 16 bits at offset 2.
-template <class Request>
-ParseError parse_common(std::span<const std::byte> in, Request& out) {
-  if (in.size() < Request::kBytes) return ParseError::kTooShort;
-  const unsigned opcode = load_be<std::uint8_t>(in, 0) & kMask6;
-  if (opcode > static_cast<unsigned>(Opcode::kSend)) return ParseError::kUnknownOpcode;
-  const auto flags = load_be<std::uint8_t>(in, 1);
-  if (flags >> kVersionShift != 0) return ParseError::kBadVersion;
-  out = Request{};
-  out.opcode = static_cast<Opcode>(opcode);
-  out.delivery_complete = (flags & kDeliveryComplete) != 0;
-  out.initiator_error = (flags & kInitiatorError) != 0;
-  out.is_relative = (flags & kRelative) != 0;
-  out.has_header_data = (flags & kHeaderData) != 0;
-  out.is_eom = (flags & kEom) != 0;
-  out.is_som = (flags & kSom) != 0;
-  out.ri_generation = load_be<std::uint8_t>(in, 4);
-  out.job_id = load_be<std::uint32_t>(in, 4) & kMask24;
-  out.pid_on_fep = load_masked(in, 8, kMask12);
-  out.resource_index = load_masked(in, 10, kMask12);
-  out.buffer_offset = load_be<std::uint64_t>(in, 12);
-  return ParseError::kOk;
-}
-
-template <class Request>
-void encode_common(const Request& header, std::span<std::byte> out) {
-  SPINDRIFT_CHECK(out.size() >= Request::kBytes);
-  const auto flags = static_cast<std::uint8_t>(
-      flag_if(header.delivery_complete, kDeliveryComplete) |
-      flag_if(header.initiator_error, kInitiatorError) | flag_if(header.is_relative, kRelative) |
-      flag_if(header.has_header_data, kHeaderData) | flag_if(header.is_eom, kEom) |
-      flag_if(header.is_som, kSom));
-  store_be(out, 0, static_cast<std::uint8_t>(header.opcode));
-  store_be(out, 1, flags);
-  store_job(out, 4, header.ri_generation, header.job_id);
-  store_masked(out, 8, header.pid_on_fep, kMask12);
-  store_masked(out, 10, header.resource_index, kMask12);
-  store_be(out, 12, header.buffer_offset);
-}
-
 // The two bytes that all responses begin with.
 template <class Header>
 ParseError parse_response_start(std::span<const std::byte> in, Header& out) {
@@ -91,7 +36,7 @@ ParseError parse_response_start(std::span<const std::byte> in, Header& out) {
   const auto second = load_be<std::uint8_t>(in, 1);
   const unsigned opcode = first & kMask6;
   if (opcode > static_cast<unsigned>(ResponseOpcode::kNone)) return ParseError::kUnknownOpcode;
-  if (second >> kVersionShift != 0) return ParseError::kBadVersion;
+  if (second >> kSesVersionShift != 0) return ParseError::kBadVersion;
   out = Header{};
   out.list = static_cast<std::uint8_t>(first >> 6);
   out.opcode = static_cast<ResponseOpcode>(opcode);
@@ -108,23 +53,6 @@ void encode_response_start(const Header& header, std::span<std::byte> out) {
 }
 
 }  // namespace
-
-ParseError parse(std::span<const std::byte> in, StandardRequest& out, std::size_t& bytes) {
-  const ParseError error = parse_common(in, out);
-  if (error != ParseError::kOk) return error;
-  out.message_id = load_be<std::uint16_t>(in, 2);
-  out.initiator = load_be<std::uint32_t>(in, 20);
-  out.key = load_be<std::uint64_t>(in, 24);
-  if (out.is_som) {
-    out.header_data = load_be<std::uint64_t>(in, 32);
-  } else {
-    out.payload_length = load_masked(in, 34, kMask14);
-    out.message_offset = load_be<std::uint32_t>(in, 36);
-  }
-  out.request_length = load_be<std::uint32_t>(in, 40);
-  bytes = StandardRequest::kBytes;
-  return ParseError::kOk;
-}
 
 ParseError parse(std::span<const std::byte> in, SmallRequest& out, std::size_t& bytes) {
   const ParseError error = parse_common(in, out);
@@ -189,22 +117,6 @@ ParseError parse(std::span<const std::byte> in, ResponseDataSmall& out, std::siz
   out.request_psn = load_be<std::uint32_t>(in, 8);
   bytes = ResponseDataSmall::kBytes;
   return ParseError::kOk;
-}
-
-std::size_t encode(const StandardRequest& header, std::span<std::byte> out) {
-  encode_common(header, out);
-  store_be(out, 2, header.message_id);
-  store_be(out, 20, header.initiator);
-  store_be(out, 24, header.key);
-  if (header.is_som) {
-    store_be(out, 32, header.header_data);
-  } else {
-    store_be(out, 32, std::uint16_t{0});
-    store_masked(out, 34, header.payload_length, kMask14);
-    store_be(out, 36, header.message_offset);
-  }
-  store_be(out, 40, header.request_length);
-  return StandardRequest::kBytes;
 }
 
 std::size_t encode(const SmallRequest& header, std::span<std::byte> out) {

@@ -136,10 +136,9 @@ struct ResponseDataSmall {
   bool operator==(const ResponseDataSmall&) const = default;
 };
 
+// Those of StandardRequest are in request_codec.h.
 // `bytes` gets the length of the header on kOk; otherwise `out` and `bytes` mean nothing. Reserved
 // bits are ignored.
-[[nodiscard]] ParseError parse(std::span<const std::byte> in, StandardRequest& out,
-                               std::size_t& bytes);
 [[nodiscard]] ParseError parse(std::span<const std::byte> in, SmallRequest& out,
                                std::size_t& bytes);
 [[nodiscard]] ParseError parse(std::span<const std::byte> in, AtomicExtension& out,
@@ -151,7 +150,6 @@ struct ResponseDataSmall {
                                std::size_t& bytes);
 
 // Each writes a prefix of `out`, which must be long enough, and returns its length.
-std::size_t encode(const StandardRequest& header, std::span<std::byte> out);
 std::size_t encode(const SmallRequest& header, std::span<std::byte> out);
 std::size_t encode(const AtomicExtension& header, std::span<std::byte> out);
 std::size_t encode(const Response& header, std::span<std::byte> out);
