@@ -18,8 +18,8 @@ STANDARD = {"cpu_time", "real_time", "iterations", "bytes_per_second", "items_pe
 
 
 def programs_in(folder, wanted):
-    found = [path for path in sorted(folder.glob("*"))
-             if path.is_file() and os.access(path, os.X_OK) and path.suffix == ""]
+    found = [path for path in sorted(folder.glob("*_bench"))
+             if path.is_file() and os.access(path, os.X_OK)]
     return [path for path in found if not wanted or any(word in path.name for word in wanted)]
 
 

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""The core table: the transport between two processes, beside plain UDP sockets, the kernel's TCP and
+UCX, turn about in the same run, and the ratios against their goals.
+
+Sender on processor 0, receiver on processor 1. In every round each series of a row runs once, in
+another order each time; ratios are taken within a round. Root is needed for the rows between network
+namespaces; what cannot be measured says why."""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+
+from benchmark import report, rows
+from benchmark.dark_path import write_plot
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(prog="./dev bench core", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="ROW",
+                        help="only rows whose name holds one of these words")
+    parser.add_argument("--rounds", type=int, default=10, help="of every row (10)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement (1)")
+    parser.add_argument("--quick", action="store_true",
+                        help="one short round: shows that it works, and measures nothing")
+    parser.add_argument("--list", action="store_true", help="names of the rows, and end")
+    parser.add_argument("--write-docs", action="store_true",
+                        help="put the tables into docs/PERFORMANCE.md")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench",
+                        help="folder of core.json and the plot")
+    arguments = parser.parse_args(words)
+    if not 1 <= arguments.rounds <= 1000:
+        parser.error(f"--rounds {arguments.rounds} is outside 1..1000")
+    if not 0.02 <= arguments.seconds <= 60:
+        parser.error(f"--seconds {arguments.seconds} is outside 0.02..60")
+    if arguments.write_docs and (arguments.names or arguments.quick):
+        parser.error("--write-docs writes whole tables: leave out row names and --quick")
+    return parser, arguments
+
+
+def choose(parser, arguments):
+    chosen = [row for row in rows.all_rows(arguments.build)
+              if not arguments.names or any(word in row.name for word in arguments.names)]
+    if not chosen:
+        parser.error(f"no row is called like {' or '.join(arguments.names)}; --list names them")
+    return chosen
+
+
+def measure(chosen, settings):
+    results = []
+    for number, row in enumerate(chosen, 1):
+        rows.show_progress(f"[{number}/{len(chosen)}] {row.name}")
+        results.append(row.run(settings))
+        rows.end_progress()
+        print(report.as_text(results[-1]), flush=True)
+    return results
+
+
+def save(results, facts, settings, out):
+    out.mkdir(parents=True, exist_ok=True)
+    document = {"machine": facts, "rounds": settings.rounds, "seconds": settings.seconds,
+                "rows": [result.to_json() for result in results]}
+    (out / "core.json").write_text(json.dumps(document, indent=1, default=str) + "\n")
+    for result in results:
+        if result.timelines:
+            write_plot(out / f"{result.name}.svg", result)
+
+
+def main():
+    parser, arguments = parse(sys.argv[1:])
+    chosen = choose(parser, arguments)
+    if arguments.list:
+        for row in chosen:
+            print(f"{row.name:16} {row.title}")
+        return 0
+    settings = rows.Settings(arguments.build, arguments.rounds, arguments.seconds)
+    if arguments.quick:
+        settings = rows.Settings(arguments.build, 1, 0.05, True)
+    facts = report.machine()
+    began = time.monotonic()
+    results = measure(chosen, settings)
+    facts["load_after"] = os.getloadavg()[0]
+    save(results, facts, settings, arguments.out)
+    met, goals = report.goals_met(results)
+    print(f"\n{report.describe_machine(facts)}\n{met} of {goals} goals met; "
+          f"{time.monotonic() - began:.0f} s; samples in {arguments.out / 'core.json'}")
+    if arguments.write_docs:
+        how = (f"{settings.rounds} rounds of {settings.seconds:g} s; sender on processor 0, receiver "
+               "on processor 1.")
+        report.write_section(ROOT / "docs" / "PERFORMANCE.md", report.section(results, facts, how))
+        for result in results:
+            if result.timelines:
+                write_plot(ROOT / "docs" / f"{result.name}.svg", result)
+    failed = [one for result in results for one in result.series.values()
+              if one.problem and not one.values()
+              and not isinstance(one.problem, rows.Unavailable)]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
