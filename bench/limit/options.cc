@@ -59,7 +59,7 @@ struct Arguments {
   std::uint32_t bytes = 8;
   std::uint32_t sockets = 1;
   std::uint32_t super_packets = UdpSender::kMaxSegments;
-  std::uint64_t window = 1U << 20U;
+  std::uint64_t window = 4U << 20U;
   std::uint64_t memory = 1U << 16U;
   double seconds = 1;
   double warmup_seconds = 0.2;
@@ -77,7 +77,7 @@ void declare(CLI::App& app, Arguments* a, Options* options) {
   app.add_option("--sockets", a->sockets, "that send by turns, 1..256 (1)");
   app.add_option("--segments", a->super_packets,
                  "packets per super-packet, 1..64 (64, or as many as 64 KiB hold)");
-  app.add_option("--window", a->window, "bytes under way at most, 65536..4194304 (1048576)");
+  app.add_option("--window", a->window, "bytes under way at most, 65536..4194304 (4194304)");
   app.add_option("--memory", a->memory,
                  "bytes that each side reads or fills round and round, 65536..2^30 (65536)");
   app.add_option("-D,--duration", a->seconds, "seconds, 0.01..600 (1)");
