@@ -52,13 +52,15 @@ def choose(parser, arguments):
     return chosen
 
 
-def measure(chosen, settings):
+def measure(chosen, settings, save_all):
+    """Saves after every row, so that an interrupted run leaves what it has."""
     results = []
     for number, row in enumerate(chosen, 1):
         rows.show_progress(f"[{number}/{len(chosen)}] {row.name}")
         results.append(row.run(settings))
         rows.end_progress()
         print(report.as_text(results[-1]), flush=True)
+        save_all(results)
     return results
 
 
@@ -84,9 +86,12 @@ def main():
         settings = rows.Settings(arguments.build, 1, 0.05, True)
     facts = report.machine()
     began = time.monotonic()
-    results = measure(chosen, settings)
-    facts["load_after"] = os.getloadavg()[0]
-    save(results, facts, settings, arguments.out)
+
+    def save_all(results):
+        facts["load_after"] = os.getloadavg()[0]
+        save(results, facts, settings, arguments.out)
+
+    results = measure(chosen, settings, save_all)
     met, goals = report.goals_met(results)
     print(f"\n{report.describe_machine(facts)}\n{met} of {goals} goals met; "
           f"{time.monotonic() - began:.0f} s; samples in {arguments.out / 'core.json'}")
