@@ -38,8 +38,8 @@ void measure(benchmark::State& state, const StreamCase& one) {
   if (!stream.was_clean()) state.SkipWithError("packets were lost or sent twice");
   if (allocations != 0) state.SkipWithError("the engines allocated memory");
   state.SetItemsProcessed(static_cast<std::int64_t>(packets));
-  state.SetBytesProcessed(
-      static_cast<std::int64_t>(state.iterations() * messages * one.message_bytes));
+  state.SetBytesProcessed(state.iterations() *
+                          static_cast<std::int64_t>(messages * one.message_bytes));
   state.counters["ns_per_packet"] =
       benchmark::Counter(packets / 1e9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
   state.counters["allocations"] = allocations / packets;

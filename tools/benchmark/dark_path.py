@@ -121,6 +121,8 @@ class DarkPath:
         if counters["paths_went_bad"] == 0:
             raise Failed("the sender did not notice that a path was dark")
         offset = third - (first - began)
+        # What comes after that is the end of the transfer.
+        points = [point for point in points if point[0] < 3 * third - STEP_S]
         return Timeline(offset, offset + third, points)
 
     @staticmethod
