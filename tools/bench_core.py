@@ -13,8 +13,11 @@ import pathlib
 import sys
 import time
 
-from benchmark import report, rows
+from benchmark import report
 from benchmark.dark_path import write_plot
+from benchmark.processes import Unavailable
+from benchmark.row import Settings, end_progress, show_progress
+from benchmark.rows import all_rows
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -45,7 +48,7 @@ def parse(words):
 
 
 def choose(parser, arguments):
-    chosen = [row for row in rows.all_rows(arguments.build)
+    chosen = [row for row in all_rows(arguments.build)
               if not arguments.names or any(word in row.name for word in arguments.names)]
     if not chosen:
         parser.error(f"no row is called like {' or '.join(arguments.names)}; --list names them")
@@ -56,9 +59,9 @@ def measure(chosen, settings, save_all):
     """Saves after every row, so that an interrupted run leaves what it has."""
     results = []
     for number, row in enumerate(chosen, 1):
-        rows.show_progress(f"[{number}/{len(chosen)}] {row.name}")
+        show_progress(f"[{number}/{len(chosen)}] {row.name}")
         results.append(row.run(settings))
-        rows.end_progress()
+        end_progress()
         print(report.as_text(results[-1]), flush=True)
         save_all(results)
     return results
@@ -79,11 +82,11 @@ def main():
     chosen = choose(parser, arguments)
     if arguments.list:
         for row in chosen:
-            print(f"{row.name:16} {row.title}")
+            print(f"{row.name:20} {row.title}")
         return 0
-    settings = rows.Settings(arguments.build, arguments.rounds, arguments.seconds)
+    settings = Settings(arguments.build, arguments.rounds, arguments.seconds)
     if arguments.quick:
-        settings = rows.Settings(arguments.build, 1, 0.05, True)
+        settings = Settings(arguments.build, 1, 0.05, True)
     facts = report.machine()
     began = time.monotonic()
 
@@ -104,7 +107,7 @@ def main():
                 write_plot(ROOT / "docs" / f"{result.name}.svg", result)
     failed = [one for result in results for one in result.series.values()
               if one.problem and not one.values()
-              and not isinstance(one.problem, rows.Unavailable)]
+              and not isinstance(one.problem, Unavailable)]
     return 1 if failed else 0
 
 

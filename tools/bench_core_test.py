@@ -9,7 +9,7 @@ from benchmark import dark_path, report
 from benchmark.processes import Failed, Program, Unavailable
 from benchmark.programs import Sample, parse_ucx
 from benchmark.results import Goal, Measured, RowResult
-from benchmark.rows import Row, Series, Settings
+from benchmark.row import Row, Series, Settings
 
 
 def row_of(series, goals, rounds=3):

@@ -11,6 +11,7 @@ from benchmark.processes import (RECEIVER_CPU, SENDER_CPU, Failed, Program, Unav
                                  free_port)
 from benchmark.programs import MIB, Sample
 from benchmark.results import Goal, Measured, RowResult
+from benchmark.row import show_progress
 
 STEP_S = 0.1
 PATIENCE_S = 60
@@ -72,7 +73,8 @@ class DarkPath:
             ("worst_during", "worst 100 ms while it is dark"))}
         try:
             with Namespaces(9000) as place:
-                for _ in range(settings.rounds):
+                for number in range(settings.rounds):
+                    show_progress(f"{self.name}: round {number + 1} of {settings.rounds}")
                     self._round(place, third, result)
         except Unavailable as problem:
             result.notes.append(f"Not measured here: {problem}.")

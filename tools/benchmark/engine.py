@@ -10,6 +10,7 @@ from benchmark.places import Loopback
 from benchmark.processes import SENDER_CPU, Failed, Program, require
 from benchmark.programs import Sample
 from benchmark.results import Goal
+from benchmark.row import Row, Series
 
 PATIENCE_S = 120
 # Two runs, so that what a run costs before its first packet cancels out.
@@ -51,8 +52,6 @@ def measure_instructions(build, function=None):
 
 
 def engine_rows(build):
-    from benchmark.rows import Row, Series
-
     def timed(name, label, case):
         return Series(name, label, lambda _, seconds: measure_ns(build, case, seconds))
 
