@@ -194,10 +194,12 @@ Result<nlohmann::json> send_stream(Talk& talk, const TestPlan& plan) {
   if (!ready.ok()) return ready.error();
   NetAddress to = talk.remote();
   to.port = ready.value().value("port", std::uint16_t{0});
+  TestPlan granted = plan;
+  granted.window_bytes = ready.value().value("window_bytes", plan.window_bytes);
   const std::uint32_t segment_bytes = plan.packets_per_super > 1 ? plan.packet_bytes : 0;
   auto sockets = open_senders(talk.local(), to, plan.sockets, segment_bytes);
   if (!sockets.ok()) return sockets.error();
-  Sender sender(talk, plan, std::move(credit.value()), std::move(sockets.value()));
+  Sender sender(talk, granted, std::move(credit.value()), std::move(sockets.value()));
   const double cpu_before = cpu_seconds();
   Status sent = sender.run();
   if (!sent.ok()) return sent.error();
@@ -208,6 +210,7 @@ Result<nlohmann::json> send_stream(Talk& talk, const TestPlan& plan) {
   if (!result.ok()) return result;
   nlohmann::json& object = result.value();
   object["stalls"] = sender.stalls();
+  object["window_bytes"] = granted.window_bytes;
   object["sender_cpu_s_per_gb"] = cpu;
   object["cpu_s_per_gb"] = cpu + object.value("receiver_cpu_s_per_gb", 0.0);
   return result;
@@ -220,9 +223,12 @@ Status receive_stream(Talk& talk, const TestPlan& plan, std::uint16_t reply_port
   to.port = reply_port;
   auto credit = open_senders(talk.local(), to, 1, 0);
   if (!credit.ok()) return credit.error();
-  Status told = talk.send({{"port", local_address_of(data.value().get()).port}});
+  TestPlan granted = plan;
+  granted.window_bytes = std::min(plan.window_bytes, receive_room(data.value().get()));
+  Status told = talk.send({{"port", local_address_of(data.value().get()).port},
+                           {"window_bytes", granted.window_bytes}});
   if (!told.ok()) return told;
-  Receiver receiver(plan, data.value(), credit.value().front());
+  Receiver receiver(granted, data.value(), credit.value().front());
   if (!receiver.run())
     return Error(ErrorCode::kTimedOut, "nothing came for 5 s; is UDP let through between the two?");
   return talk.send(receiver.result());

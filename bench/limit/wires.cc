@@ -116,6 +116,13 @@ Result<UniqueFd> open_receiver(const NetAddress& host) {
   return fd;
 }
 
+std::uint64_t receive_room(int fd) {
+  int granted = 0;
+  socklen_t length = sizeof granted;
+  getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &length);
+  return static_cast<std::uint64_t>(granted) / 2;
+}
+
 Result<std::vector<UniqueFd>> open_senders(const NetAddress& host, const NetAddress& to,
                                            std::uint32_t count, std::uint32_t segment_bytes) {
   std::vector<UniqueFd> sockets;

@@ -37,6 +37,8 @@ Result<Talk> connect_to(const NetAddress& address);
 
 // One direction's receiving socket, at a port of the kernel's choice.
 Result<UniqueFd> open_receiver(const NetAddress& host);
+// Bytes that may wait in a receiving socket, whatever the kernel adds to each super-packet.
+std::uint64_t receive_room(int fd);
 // Sockets with a source port each, joined to `to`. With `segment_bytes` other than zero longer
 // datagrams leave as super-packets of such segments.
 Result<std::vector<UniqueFd>> open_senders(const NetAddress& host, const NetAddress& to,
