@@ -234,4 +234,17 @@ std::size_t send_owed(EngineContext& ctx, Connection& c, std::span<TxPacket> out
   return sent;
 }
 
+std::size_t send_acks_along(EngineContext& ctx, Connection& c, const TxPacket& data,
+                            std::span<TxPacket> out, Time now) {
+  const std::size_t sent = send_triggered(c, out, now);
+  for (TxPacket& packet : out.first(sent)) {
+    packet.to = data.to;
+    packet.rail = data.rail;
+    packet.entropy = data.entropy;
+    packet.dscp = data.dscp;
+  }
+  ctx.transmissions += sent;
+  return sent;
+}
+
 }  // namespace spindrift

@@ -13,4 +13,9 @@ namespace spindrift {
                                     Time now);
 [[nodiscard]] bool owes_anything(const Connection& c);
 
+// Acknowledgements that leave behind a burst of data, in its super-packet if they can: on its path
+// and in its class.
+[[nodiscard]] std::size_t send_acks_along(EngineContext& ctx, Connection& c, const TxPacket& data,
+                                          std::span<TxPacket> out, Time now);
+
 }  // namespace spindrift

@@ -14,6 +14,8 @@ namespace spindrift {
 namespace {
 
 constexpr std::size_t kBatch = 64;
+// More than this on a connection is a stream: it goes by turns.
+constexpr std::uint32_t kFewInFlight = 2;
 
 struct Bound {
   std::string_view name;
@@ -118,7 +120,8 @@ void EndpointImpl::receive_some(Time now) {
       bytes += packet.bytes.size();
     io_->release(packets);
     total += count;
-    if (count < rx_.size()) break;  // drained: asking again would cost a system call for nothing
+    if (count < rx_.size())
+      break;  // most likely all: asking again would cost a system call for nothing
   }
   engine_.note_backlog(bytes);
   IoError errors[8];
@@ -141,10 +144,32 @@ void EndpointImpl::transmit_some(Time now) {
 
 void EndpointImpl::turn() {
   const Time now = io_->now();
+  on_released(ctx_, io_->released());  // before acknowledgements come: what they finish needs it
+  ctx_.has_new_data = false;
   receive_some(now);
+  if (answers_.defers_after(ctx_.has_new_data, now)) return;
   engine_.on_timers(now);
   transmit_some(now);
-  on_released(ctx_, io_->released());
+}
+
+// A request that is alone on its connection, or answers what has just come, leaves at once; others
+// wait for the turn and go together.
+void EndpointImpl::transmit_posted(ConnId conn, Time now) {
+  Connection* c = ctx_.find(conn);
+  if (c == nullptr || c->phase != Phase::kOpen) return;
+  const std::uint32_t most_in_flight = answers_.is_prompt() ? kFewInFlight : 0;
+  if (c->send->log.in_flight_packets() > most_in_flight ||
+      c->send->queue.requests.size() > kFewInFlight)
+    return;
+  const std::size_t packets =
+      c->send->queue.requests.front().length / c->payload_mtu + kFewInFlight + 2;
+  const std::size_t reserved =
+      io_->reserve(std::span<TxPacket>(tx_).first(std::min(packets, tx_.size())));
+  const std::size_t count =
+      engine_.transmit_posted(*c, std::span<TxPacket>(tx_).first(reserved), now);
+  if (count == 0) return;
+  io_->send(std::span<const TxPacket>(tx_).first(count));
+  answers_.on_answer_sent();
 }
 
 void EndpointImpl::progress() {
@@ -173,7 +198,12 @@ std::size_t EndpointImpl::poll(std::span<Completion> out) {
 PostResult EndpointImpl::post(std::span<const WorkRequest> work) {
   const std::lock_guard guard(lock_);
   wake_guardian();
-  return post_work(ctx_, work, io_->now());
+  const Time now = io_->now();
+  const PostResult result = post_work(ctx_, work, now);
+  if (result.accepted == 0 || work[result.accepted - 1].kind == OpKind::kReceive) return result;
+  answers_.on_post(now);
+  transmit_posted(work[result.accepted - 1].conn, now);
+  return result;
 }
 
 PostResult EndpointImpl::post_shared(SharedQueueId queue, std::span<const WorkRequest> receives) {

@@ -8,6 +8,7 @@
 
 #include "spindrift/endpoint.h"
 
+#include "transport/answer_predictor.h"
 #include "transport/endpoint_waiter.h"
 #include "transport/packet_engine.h"
 
@@ -84,6 +85,7 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   void turn();
   void receive_some(Time now);
   void transmit_some(Time now);
+  void transmit_posted(ConnId conn, Time now);
   bool has_news() const;
   void watch_provider();
   void run_guardian();
@@ -104,6 +106,7 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   EngineContext& ctx_;
   std::vector<RxPacket> rx_;
   std::vector<TxPacket> tx_;
+  AnswerPredictor answers_;
   EndpointWaiter waiter_;           // the caller's
   EndpointWaiter guardian_waiter_;  // the guardian's
   bool has_descriptors_ = false;

@@ -90,9 +90,11 @@ struct EngineContext {
   std::vector<std::unique_ptr<SharedReceiveQueue>> shared_queues;
   std::vector<std::byte> inline_bytes;
   std::vector<std::uint32_t> free_inline;
-  std::uint64_t transmissions = 0;   // packets handed to the provider
-  std::uint64_t released = 0;        // of these, payload no longer referenced
-  bool is_release_awaited = false;   // by a finished request, to be delivered
+  std::uint64_t transmissions = 0;  // packets handed to the provider
+  std::uint64_t released = 0;       // of these, payload no longer referenced
+  bool is_release_awaited = false;  // by a finished request, to be delivered
+  bool has_new_data = false;        // a data packet came in this turn
+  ConnId bursting{};  // acknowledges its data when the super-packet being taken in ends
   std::uint8_t receive_penalty = 0;  // rcv_cwnd_pend of this turn's acknowledgements
   std::uint32_t half_open = 0;       // kRequested and kAccepting
   std::uint32_t open_connections = 0;

@@ -137,8 +137,10 @@ PacketEngine::PacketEngine(const EndpointConfig& config, const Registry& registr
 }
 
 void PacketEngine::on_packets(std::span<const RxPacket> packets, Time now) {
-  for (const RxPacket& packet : packets)
+  for (const RxPacket& packet : packets) {
     on_packet(packet, now);
+    if (packet.ends_burst && ctx_.bursting != ConnId{}) end_burst(ctx_);
+  }
 }
 
 void PacketEngine::note_backlog(std::uint64_t bytes) {
@@ -318,6 +320,15 @@ std::size_t PacketEngine::transmit(Connection& c, std::span<TxPacket> out, Time 
   more = more || owes_anything(c) || (count == out.size() && !is_over(c.phase));
   if (is_over(c.phase)) return count;
   if (c.send) note_credit_wait(c, now);
+  ctx_.arm(c, next_timer(c));
+  return count;
+}
+
+std::size_t PacketEngine::transmit_posted(Connection& c, std::span<TxPacket> out, Time now) {
+  bool more = false;
+  std::size_t count = send_burst(ctx_, c, out, now, more);
+  if (is_over(c.phase)) return count;
+  if (count != 0) count += send_acks_along(ctx_, c, out[count - 1], out.subspan(count), now);
   ctx_.arm(c, next_timer(c));
   return count;
 }

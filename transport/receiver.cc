@@ -239,6 +239,7 @@ void on_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
   }
   const std::uint32_t holes_before = receive.log.out_of_order();
   const bool edge_moved = receive.log.mark(psn);
+  ctx.has_new_data = true;
   ++c.counters.packets_received;
   c.counters.bytes_received += packet.bytes.size();
   receive.ack.received_nominal_bytes += packet.bytes.size() + kNominalOverheadBytes;
@@ -247,7 +248,12 @@ void on_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
   const bool has_drained = holes_before != 0 && receive.log.out_of_order() == 0;
   const bool is_due = receive.ack.is_due_per_burst || pds.wants_ack || has_drained ||
                       packet.ecn == Ecn::kCe || receive.ack.open_bytes >= kAckBytes;
-  if (packet.ends_burst && is_due) close_trigger(ctx, c);
+  if (packet.ends_burst) {
+    if (is_due) close_trigger(ctx, c);
+  } else if (ctx.bursting != c.id) {
+    end_burst(ctx);  // of another connection, in the same super-packet
+    ctx.bursting = c.id;
+  }
   if (edge_moved && awaits_edge(c)) after_edge_moved(ctx, c);
 }
 
@@ -311,6 +317,12 @@ void close_trigger(EngineContext& ctx, Connection& c) {
   ack.has_open = false;
   ack.open_bytes = 0;
   ctx.make_ready(c);
+}
+
+void end_burst(EngineContext& ctx) {
+  Connection* c = ctx.find(ctx.bursting);
+  ctx.bursting = ConnId{};
+  if (c != nullptr && c->receive) close_trigger(ctx, *c);
 }
 
 void after_edge_moved(EngineContext& ctx, Connection& c) {

@@ -19,4 +19,8 @@ void close_trigger(EngineContext& ctx, Connection& c);
 // CLOSE.
 void after_edge_moved(EngineContext& ctx, Connection& c);
 
+// The super-packet that was being taken in has ended, whatever its last packet was: data of
+// EngineContext::bursting is acknowledged.
+void end_burst(EngineContext& ctx);
+
 }  // namespace spindrift

@@ -182,7 +182,8 @@ std::size_t send_burst(EngineContext& ctx, Connection& c, std::span<TxPacket> ou
   std::uint64_t bytes = 0;
   std::size_t count = 0;
   std::optional<PathId> path;
-  while (count < out.size() && (count == 0 || bytes < budget)) {
+  // One packet more than fits the budget would be a super-packet of its own.
+  while (count < out.size() && (count == 0 || bytes + out[count - 1].total_bytes() <= budget)) {
     SentUnit* unit = next_unit(c, now);
     if (unit == nullptr) break;
     if (!path) path = c.paths->pick(now);

@@ -112,7 +112,8 @@ class PacketIo {
   // Opens entropies 0..count-1 on a rail, before the first send there with them.
   [[nodiscard]] virtual Status open_entropies(std::uint16_t rail, std::uint16_t count) = 0;
 
-  // Fills a prefix of `out` with packets received; never blocks. Each one is released once.
+  // Fills a prefix of `out` with packets received; never blocks. Each one is released once. Zero
+  // says that none were there; fewer than asked for that the next ones may wait for the next call.
   [[nodiscard]] virtual std::size_t receive(std::span<RxPacket> out) = 0;
   virtual void release(std::span<const RxPacket> packets) = 0;
 

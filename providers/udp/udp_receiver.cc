@@ -1,6 +1,7 @@
 #include "providers/udp/udp_receiver.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -18,6 +19,10 @@ T value_of(const cmsghdr& message) {
   T value{};
   std::memcpy(&value, CMSG_DATA(&message), sizeof value);
   return value;
+}
+
+constexpr std::uint32_t mask_of(std::size_t slots) {
+  return static_cast<std::uint32_t>((1ULL << slots) - 1);
 }
 
 }  // namespace
@@ -79,44 +84,55 @@ std::size_t UdpReceiver::hand_out(std::span<RxPacket> out) {
 }
 
 bool UdpReceiver::take_in(int fd, std::uint16_t rail, std::size_t wanted_packets) {
-  // As many messages as will probably hold the packets wanted.
+  // As many messages as will probably hold the packets wanted, and as have come lately: the kernel
+  // looks for one more than there are, which a lone packet's latency would pay for.
   const std::size_t wanted = (wanted_packets + packets_per_message_ - 1) / packets_per_message_;
-  const std::size_t asked = std::min({wanted, kMaxMessages, free_.size()});
+  const std::size_t asked = prepare(std::min({wanted, kMaxMessages, expected_messages_}));
   if (asked == 0) return false;
-  for (std::size_t slot = 0; slot < asked; ++slot)
-    prepare(slot);
   const int received =
       recvmmsg(fd, headers_.data(), static_cast<unsigned>(asked), MSG_DONTWAIT, nullptr);
   ++calls_;
   if (received <= 0) {
     if (received < 0 && errno == EINTR) return true;
+    expected_messages_ = 1;
     if (received < 0 && errno != EAGAIN && errno != EWOULDBLOCK) ++errors_;
     return false;
   }
   const auto count = static_cast<std::size_t>(received);
-  free_.resize(free_.size() - count);
+  prepared_ &= ~mask_of(count);
   const Time arrival = monotonic_now();
   std::size_t packets = 0;
   for (std::size_t slot = 0; slot < count; ++slot) {
     packets += accept(slot, rail, arrival);
   }
   packets_per_message_ = std::max<std::size_t>(1, packets / count);
-  return count == asked;
+  const bool may_hold_more = count == asked && asked > 1;
+  expected_messages_ = std::min(2 * count, kMaxMessages);
+  return may_hold_more;
 }
 
-// Slot n takes the n-th free buffer from the top.
-void UdpReceiver::prepare(std::size_t slot) {
-  const std::uint32_t index = free_[free_.size() - 1 - slot];
-  slot_buffers_[slot] = index;
-  pieces_[slot] = iovec{buffer(index), kBufferBytes};
-  msghdr& header = headers_[slot].msg_hdr;
-  header.msg_name = &sources_[slot].any;
-  header.msg_namelen = sizeof(sockaddr_in6);
-  header.msg_iov = &pieces_[slot];
-  header.msg_iovlen = 1;
-  header.msg_control = controls_[slot].bytes.data();
-  header.msg_controllen = controls_[slot].bytes.size();
-  header.msg_flags = 0;
+// Slots that the last calls did not use are still as they were made. Returns how many of the first
+// `wanted` are ready: fewer when buffers are short.
+std::size_t UdpReceiver::prepare(std::size_t wanted) {
+  std::uint32_t missing = mask_of(wanted) & ~prepared_;
+  for (; missing != 0; missing &= missing - 1) {
+    const auto slot = static_cast<std::size_t>(std::countr_zero(missing));
+    if (free_.empty()) return slot;
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    prepared_ |= 1U << slot;
+    slot_buffers_[slot] = index;
+    pieces_[slot] = iovec{buffer(index), kBufferBytes};
+    msghdr& header = headers_[slot].msg_hdr;
+    header.msg_name = &sources_[slot].any;
+    header.msg_namelen = sizeof(sockaddr_in6);
+    header.msg_iov = &pieces_[slot];
+    header.msg_iovlen = 1;
+    header.msg_control = controls_[slot].bytes.data();
+    header.msg_controllen = controls_[slot].bytes.size();
+    header.msg_flags = 0;
+  }
+  return wanted;
 }
 
 // How many packets the message holds.

@@ -51,7 +51,7 @@ class UdpReceiver {
   std::size_t hand_out(std::span<RxPacket> out);
   // Whether the socket may hold more.
   bool take_in(int fd, std::uint16_t rail, std::size_t wanted_packets);
-  void prepare(std::size_t slot);
+  std::size_t prepare(std::size_t wanted);
   std::size_t accept(std::size_t slot, std::uint16_t rail, Time arrival);
   std::byte* buffer(std::uint32_t index) { return memory_.get() + index * kBufferBytes; }
   void drop_reference(std::uint32_t buffer);
@@ -65,12 +65,15 @@ class UdpReceiver {
   Ring<Message> waiting_;
   std::size_t next_rail_ = 0;
   std::size_t packets_per_message_ = 1;  // of the last system call
+  std::size_t expected_messages_ = 1;    // in the next one
 
   std::array<mmsghdr, kMaxMessages> headers_{};
   std::array<iovec, kMaxMessages> pieces_{};
   std::array<SocketAddress, kMaxMessages> sources_{};
   std::array<Control, kMaxMessages> controls_{};
   std::array<std::uint32_t, kMaxMessages> slot_buffers_{};
+  std::uint32_t prepared_ = 0;  // bit per slot: it has a buffer and its header is made
+  static_assert(kMaxMessages <= 32);
 
   std::uint64_t packets_ = 0;
   std::uint64_t bytes_ = 0;

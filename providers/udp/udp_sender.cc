@@ -148,12 +148,14 @@ void UdpSender::fill_message(std::size_t slot, std::size_t first, std::size_t pa
   header.msg_iovlen = last.first_piece + last.pieces - packet.first_piece;
   header.msg_control = controls_[slot].bytes.data();
   header.msg_flags = 0;
-  const bool is_v4 = packet.to.any.sa_family == AF_INET;
-  const int traffic_class = packet.traffic_class;
-  std::size_t control_bytes =
-      write_control(header, 0,
-                    ControlValue{is_v4 ? IPPROTO_IP : IPPROTO_IPV6, is_v4 ? IP_TOS : IPV6_TCLASS,
-                                 &traffic_class, sizeof traffic_class});
+  std::size_t control_bytes = 0;
+  if (const int traffic_class = packet.traffic_class; traffic_class != kUsualTrafficClass) {
+    const bool is_v4 = packet.to.any.sa_family == AF_INET;
+    control_bytes =
+        write_control(header, 0,
+                      ControlValue{is_v4 ? IPPROTO_IP : IPPROTO_IPV6, is_v4 ? IP_TOS : IPV6_TCLASS,
+                                   &traffic_class, sizeof traffic_class});
+  }
   if (packets > 1) {
     const auto segment_bytes = static_cast<std::uint16_t>(packet.bytes);
     control_bytes =
@@ -162,6 +164,15 @@ void UdpSender::fill_message(std::size_t slot, std::size_t first, std::size_t pa
   }
   header.msg_controllen = control_bytes;
   message_packets_[slot] = packets;
+}
+
+// One alone goes by the shorter call.
+int UdpSender::send_messages(int fd, std::size_t slots) {
+  if (slots > 1) return sendmmsg(fd, messages_.data(), static_cast<unsigned>(slots), MSG_DONTWAIT);
+  const ssize_t bytes = sendmsg(fd, &messages_[0].msg_hdr, MSG_DONTWAIT);
+  if (bytes < 0) return -1;
+  messages_[0].msg_len = static_cast<unsigned>(bytes);
+  return 1;
 }
 
 bool UdpSender::send_some(std::span<UdpRail> rails) {
@@ -176,7 +187,7 @@ bool UdpSender::send_some(std::span<UdpRail> rails) {
     first += packets;
   }
   const int fd = rail.send[head.entropy].get();
-  const int sent = sendmmsg(fd, messages_.data(), static_cast<unsigned>(slots), MSG_DONTWAIT);
+  const int sent = send_messages(fd, slots);
   ++calls_;
   if (sent <= 0) return on_error(rail, sent < 0 ? errno : EAGAIN);
   for (std::size_t slot = 0; slot < static_cast<std::size_t>(sent); ++slot) {

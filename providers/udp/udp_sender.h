@@ -59,6 +59,7 @@ class UdpSender {
   std::size_t group_at(std::size_t first, bool has_gso) const;
   void fill_message(std::size_t slot, std::size_t first, std::size_t packets);
   // Each of the two returns false when the kernel takes no more now.
+  int send_messages(int fd, std::size_t slots);
   bool send_some(std::span<UdpRail> rails);
   bool on_error(UdpRail& rail, int error);
   bool send_first_alone(UdpRail& rail);

@@ -149,6 +149,11 @@ Result<UniqueFd> open_send_socket(const NetAddress& local, const UdpOptions& opt
                                 set_option(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1) &&
                                 set_option(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
   if (!is_set) return socket_error(errno, local, "forbidding fragmentation");
+  // What most packets carry needs no control message.
+  if (local.family == 4)
+    set_option(fd, IPPROTO_IP, IP_TOS, kUsualTrafficClass);
+  else
+    set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, kUsualTrafficClass);
   return opened;
 }
 

@@ -57,6 +57,9 @@ struct UdpRail {
   bool has_gso = false;
 };
 
+// DSCP 0, ECT(0).
+inline constexpr int kUsualTrafficClass = 2;
+
 // Bound to `local`; says which of busy, not ours, no descriptors it was.
 Result<UniqueFd> open_receive_socket(const NetAddress& local, const UdpOptions& options);
 // Bound to the address of `local` and a port of the kernel's choice.

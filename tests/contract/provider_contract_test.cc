@@ -412,7 +412,11 @@ TEST_P(ProviderContract, LeavesHeldPacketsAlone) {
   send(packets);
   world_->settle(*receiver_);
   std::vector<RxPacket> held(20);
-  ASSERT_EQ(receiver_->receive(held), held.size());
+  for (std::size_t count = 0; count < held.size();) {
+    const std::size_t more = receiver_->receive(std::span(held).subspan(count));
+    ASSERT_GT(more, 0U) << "after " << count;
+    count += more;
+  }
   EXPECT_EQ(receive_all().size(), 20U);
   send(packets);
   EXPECT_EQ(receive_all().size(), 40U);
