@@ -34,6 +34,7 @@ class EngineHost final : public RailDirectory {
   // From now on, what this host sends meets these faults.
   void harm(const FaultConfig& faults) { io_ = wrap_with_faults(std::move(io_), faults); }
   EngineContext& context() { return engine_->context(); }
+  PacketEngine& engine() { return *engine_; }
   PacketIo& io() { return *io_; }
   NetAddress address() const { return io_->rails()[0]; }
   void listen() {

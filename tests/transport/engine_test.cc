@@ -224,6 +224,34 @@ TEST(PacketEngine, ALateCookieDoesNotDivideTheTwoSides) {
   EXPECT_EQ(b->counters.out_of_window_received, 0U);
 }
 
+// A super-packet may end with an acknowledgement, or with a packet for somebody else.
+TEST(PacketEngine, DataIsAcknowledgedWhateverEndsItsSuperPacket) {
+  EnginePair pair;
+  ASSERT_TRUE(pair.open(with_crc()));
+  Memory from(pair.a, 1000);
+  Memory to(pair.b, 1000);
+  const Sge source = from.piece(0, 1000);
+  ASSERT_TRUE(pair.a.post({.conn = pair.at_a->id,
+                           .kind = OpKind::kWrite,
+                           .local = {&source, 1},
+                           .remote_key = to.region.remote.key}));
+  TxPacket sent;
+  ASSERT_EQ(pair.a.io().reserve({&sent, 1}), 1U);
+  ASSERT_EQ(pair.a.engine().poll_transmit({&sent, 1}, pair.network.now()), 1U);
+  std::vector<std::byte> bytes(sent.header.begin(), sent.header.end());
+  bytes.insert(bytes.end(), sent.payload[0].begin(), sent.payload[0].end());
+  bytes.insert(bytes.end(), sent.trailer.begin(), sent.trailer.begin() + sent.trailer_bytes);
+  const std::array<std::byte, 1> other{};
+  const RxPacket super_packet[] = {
+      {.bytes = bytes, .source = pair.a.address(), .ends_burst = false},
+      {.bytes = other, .source = pair.a.address(), .ends_burst = true}};
+  const AckState& ack = pair.at_b->receive->ack;
+  pair.b.engine().on_packets({super_packet, 1}, pair.network.now());
+  EXPECT_EQ(ack.trigger_count, 0);
+  pair.b.engine().on_packets({super_packet + 1, 1}, pair.network.now());
+  EXPECT_EQ(ack.trigger_count, 1);
+}
+
 // Random bytes, and valid packets with some bytes changed, sent from the peer's own address.
 TEST(PacketEngine, HostilePacketsAreCountedAndTheHonestConnectionLives) {
   EnginePair pair;

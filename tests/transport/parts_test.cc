@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "transport/answer_predictor.h"
 #include "transport/memory_table.h"
 #include "transport/placement.h"
 #include "transport/receive_log.h"
@@ -255,6 +256,53 @@ TEST(ReceiveQueue, ALaterMessageNeverTakesTheSharedBufferOfAnEarlierOne) {
   shared.posted.push_back(receive(2));
   EXPECT_EQ(queue.find(1)->posted.user_data, 2U);
   EXPECT_EQ(queue.credits(), 2U);
+}
+
+// Turns in which data came, each answered `after` it.
+void play(AnswerPredictor& answers, Time& now, int turns, Duration after) {
+  for (int i = 0; i < turns; ++i) {
+    static_cast<void>(answers.defers_after(true, now));
+    answers.on_post(now + after);
+    answers.on_answer_sent();
+    static_cast<void>(answers.defers_after(false, now + after));
+    now += 10 * after;
+  }
+}
+
+TEST(AnswerPredictor, TrustsAProgramThatAnsweredAtOnceThreeTimes) {
+  AnswerPredictor answers;
+  Time now{std::chrono::seconds(1)};
+  play(answers, now, 2, std::chrono::microseconds(2));
+  EXPECT_FALSE(answers.defers_after(true, now));
+  answers.on_post(now);
+  EXPECT_FALSE(answers.defers_after(false, now));
+  EXPECT_TRUE(answers.is_prompt());
+  EXPECT_TRUE(answers.defers_after(true, now));
+}
+
+TEST(AnswerPredictor, DistrustsAProgramThatAnswersLateOrNotAtAll) {
+  AnswerPredictor late;
+  Time now{std::chrono::seconds(1)};
+  play(late, now, 10, std::chrono::microseconds(50));
+  EXPECT_FALSE(late.defers_after(true, now));
+  AnswerPredictor silent;
+  play(silent, now, 10, std::chrono::microseconds(1));
+  EXPECT_TRUE(silent.defers_after(true, now));
+  EXPECT_FALSE(silent.defers_after(true, now));
+  EXPECT_FALSE(silent.defers_after(true, now));
+}
+
+TEST(AnswerPredictor, NeverDefersTwiceInARowWhatHasNotLeft) {
+  AnswerPredictor answers;
+  Time now{std::chrono::seconds(1)};
+  play(answers, now, 5, std::chrono::microseconds(1));
+  bool deferred_last = false;
+  for (int i = 0; i < 20; ++i) {
+    const bool defers = answers.defers_after(true, now);
+    EXPECT_FALSE(defers && deferred_last);
+    deferred_last = defers;
+    answers.on_post(now);  // queued behind others: nothing left
+  }
 }
 
 }  // namespace
