@@ -1,7 +1,6 @@
 #include "transport/memory_table.h"
 
 #include "absl/strings/str_cat.h"
-#include "transport/base/check.h"
 
 namespace spindrift {
 namespace {
@@ -69,39 +68,6 @@ Status MemoryTable::remove(const MemoryRegion& region) {
   if (regions_[index].epoch < kLastEpoch) free_.push_back(index);
   --count_;
   return ok_status();
-}
-
-const MemoryTable::Region* MemoryTable::find_local(LocalKey key) const {
-  const std::uint32_t index = key.value & kIndexMask;
-  if (index >= regions_.size()) return nullptr;
-  const Region& region = regions_[index];
-  if (region.key == 0 || ((region.epoch << kIndexBits) | index) != key.value) return nullptr;
-  return &region;
-}
-
-bool MemoryTable::covers(const Sge& sge, bool needs_write) const {
-  const Region* region = find_local(sge.region);
-  if (region == nullptr) return false;
-  if (needs_write && !has_access(region->access, Access::kLocalWrite)) return false;
-  const auto begin = reinterpret_cast<std::uintptr_t>(sge.data);
-  const auto base = reinterpret_cast<std::uintptr_t>(region->data);
-  return begin >= base && sge.bytes <= region->bytes && begin - base <= region->bytes - sge.bytes;
-}
-
-bool MemoryTable::is_line_ordered(LocalKey key) const {
-  const Region* region = find_local(key);
-  return region != nullptr && region->is_line_ordered;
-}
-
-void MemoryTable::hold(LocalKey key) {
-  SPINDRIFT_DCHECK(find_local(key) != nullptr);
-  ++regions_[key.value & kIndexMask].holds;
-}
-
-void MemoryTable::drop(LocalKey key) {
-  Region& region = regions_[key.value & kIndexMask];
-  SPINDRIFT_CHECK(region.holds > 0);
-  --region.holds;
 }
 
 }  // namespace spindrift

@@ -8,6 +8,7 @@
 
 #include "spindrift/memory.h"
 
+#include "transport/base/check.h"
 #include "transport/wire/ses.h"
 
 namespace spindrift {
@@ -26,10 +27,30 @@ class MemoryTable {
   Status remove(const MemoryRegion& region);
 
   // Local work. `needs_write`: the region must grant kLocalWrite.
-  [[nodiscard]] bool covers(const Sge& sge, bool needs_write) const;
-  [[nodiscard]] bool is_line_ordered(LocalKey key) const;
-  void hold(LocalKey key);
-  void drop(LocalKey key);
+  struct Cover {
+    bool is_whole = false;  // the piece lies in the region its key names
+    bool is_line_ordered = false;
+  };
+  [[nodiscard]] Cover cover(const Sge& sge, bool needs_write) const {
+    const Region* region = find_local(sge.region);
+    if (region == nullptr) return {};
+    if (needs_write && !has_access(region->access, Access::kLocalWrite)) return {};
+    const auto begin = reinterpret_cast<std::uintptr_t>(sge.data);
+    const auto base = reinterpret_cast<std::uintptr_t>(region->data);
+    return {.is_whole = begin >= base && sge.bytes <= region->bytes &&
+                        begin - base <= region->bytes - sge.bytes,
+            .is_line_ordered = region->is_line_ordered};
+  }
+  // Work in progress names the region.
+  void hold(LocalKey key) {
+    SPINDRIFT_DCHECK(find_local(key) != nullptr);
+    ++regions_[key.value & kIndexMask].holds;
+  }
+  void drop(LocalKey key) {
+    Region& region = regions_[key.value & kIndexMask];
+    SPINDRIFT_CHECK(region.holds > 0);
+    --region.holds;
+  }
 
   struct Target {
     wire::ReturnCode code = wire::ReturnCode::kOk;
@@ -63,7 +84,13 @@ class MemoryTable {
     Access access = Access::kLocalRead;
     bool is_line_ordered = false;
   };
-  const Region* find_local(LocalKey key) const;
+  const Region* find_local(LocalKey key) const {
+    const std::uint32_t index = key.value & kIndexMask;
+    if (index >= regions_.size()) return nullptr;
+    const Region& region = regions_[index];
+    if (region.key == 0 || ((region.epoch << kIndexBits) | index) != key.value) return nullptr;
+    return &region;
+  }
 
   std::uint32_t max_regions_;
   std::uint32_t count_ = 0;

@@ -74,11 +74,4 @@ std::uint8_t gather(std::span<const Sge> list, std::uint64_t offset, std::uint32
   return count;
 }
 
-std::uint64_t total_bytes(std::span<const Sge> list) {
-  std::uint64_t sum = 0;
-  for (const Sge& piece : list)
-    sum += piece.bytes;
-  return sum;
-}
-
 }  // namespace spindrift

@@ -31,6 +31,4 @@ void scatter(std::span<const Sge> list, std::uint64_t offset, std::span<const st
 std::uint8_t gather(std::span<const Sge> list, std::uint64_t offset, std::uint32_t bytes,
                     std::span<std::span<const std::byte>, kMaxPieces> out);
 
-std::uint64_t total_bytes(std::span<const Sge> list);
-
 }  // namespace spindrift

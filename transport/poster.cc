@@ -19,41 +19,52 @@ std::string name_of(OpKind kind) {
   return std::string(to_string(kind));
 }
 
+// What a scatter/gather list comes to.
+struct ListFacts {
+  std::uint64_t bytes = 0;
+  std::uint32_t line_ordered = 0;  // bit per piece
+};
+
+PostStatus refuse_piece(const WorkRequest& work, std::size_t piece, bool needs_write,
+                        std::string& error) {
+  return refuse(error, absl::StrCat(name_of(work.kind), ": scatter/gather entry ", piece, " (",
+                                    work.local[piece].bytes,
+                                    " bytes) does not lie in the region its key "
+                                    "names, the region is gone",
+                                    needs_write ? ", or it does not grant kLocalWrite" : ""));
+}
+
 // What holds for every kind: the scatter/gather list.
 PostStatus check_list(const EngineContext& ctx, const WorkRequest& work, bool needs_write,
-                      std::string& error) {
+                      std::string& error, ListFacts& facts) {
   if (work.local.size() > kMaxSge)
     return refuse(error, absl::StrCat(name_of(work.kind), " with ", work.local.size(),
                                       " scatter/gather entries; at most ", kMaxSge));
-  const std::uint64_t bytes = total_bytes(work.local);
-  if (work.is_inline) {
-    if (bytes > kMaxInlineBytes)
-      return refuse(error,
-                    absl::StrCat("inline ", name_of(work.kind), " of ", bytes, " bytes; at most ",
-                                 kMaxInlineBytes, ": register the memory instead"));
-    return PostStatus::kOk;
-  }
-  if (bytes > kMaxMessageBytes)
-    return refuse(error, absl::StrCat(name_of(work.kind), " of ", bytes, " bytes; at most ",
-                                      kMaxMessageBytes, " (2^31) per message"));
   for (std::size_t i = 0; i < work.local.size(); ++i) {
-    if (ctx.memory.covers(work.local[i], needs_write)) continue;
-    return refuse(error, absl::StrCat(name_of(work.kind), ": scatter/gather entry ", i, " (",
-                                      work.local[i].bytes,
-                                      " bytes) does not lie in the region its key "
-                                      "names, the region is gone",
-                                      needs_write ? ", or it does not grant kLocalWrite" : ""));
+    facts.bytes += work.local[i].bytes;
+    if (work.is_inline) continue;
+    const MemoryTable::Cover cover = ctx.memory.cover(work.local[i], needs_write);
+    if (!cover.is_whole) return refuse_piece(work, i, needs_write, error);
+    if (cover.is_line_ordered) facts.line_ordered |= 1U << i;
   }
+  if (work.is_inline && facts.bytes > kMaxInlineBytes)
+    return refuse(
+        error, absl::StrCat("inline ", name_of(work.kind), " of ", facts.bytes, " bytes; at most ",
+                            kMaxInlineBytes, ": register the memory instead"));
+  if (facts.bytes > kMaxMessageBytes)
+    return refuse(error, absl::StrCat(name_of(work.kind), " of ", facts.bytes, " bytes; at most ",
+                                      kMaxMessageBytes, " (2^31) per message"));
   return PostStatus::kOk;
 }
 
-PostStatus check_request(const EngineContext& ctx, const WorkRequest& work, std::string& error) {
+PostStatus check_request(const EngineContext& ctx, const WorkRequest& work, std::string& error,
+                         ListFacts& facts) {
   const bool is_atomic = work.kind == OpKind::kFetchAdd || work.kind == OpKind::kCompareSwap;
   const bool writes_locally = is_atomic || work.kind == OpKind::kRead;
   if (work.is_inline && writes_locally)
     return refuse(error, absl::StrCat(name_of(work.kind),
                                       " cannot be inline: its result needs registered memory"));
-  const PostStatus status = check_list(ctx, work, writes_locally, error);
+  const PostStatus status = check_list(ctx, work, writes_locally, error, facts);
   if (status != PostStatus::kOk) return status;
   if (is_atomic && (work.local.size() != 1 || work.local[0].bytes != 8))
     return refuse(error, absl::StrCat(name_of(work.kind),
@@ -63,11 +74,9 @@ PostStatus check_request(const EngineContext& ctx, const WorkRequest& work, std:
   return PostStatus::kOk;
 }
 
-std::uint32_t line_ordered_bits(const EngineContext& ctx, std::span<const Sge> list) {
-  std::uint32_t bits = 0;
-  for (std::size_t i = 0; i < list.size(); ++i)
-    if (ctx.memory.is_line_ordered(list[i].region)) bits |= 1U << i;
-  return bits;
+void hold_all(EngineContext& ctx, std::span<const Sge> list) {
+  for (const Sge& piece : list)
+    ctx.memory.hold(piece.region);
 }
 
 Time deadline_of(const Connection& c, const WorkRequest& work, Time now) {
@@ -82,23 +91,27 @@ void note_deadline(EngineContext& ctx, Connection& c, Time deadline) {
   ctx.arm(c, deadline);
 }
 
+// `receive` is as new.
+void fill(PostedReceive& receive, const WorkRequest& work, const ListFacts& facts) {
+  receive.user_data = work.user_data;
+  receive.capacity_bytes = facts.bytes;
+  receive.line_ordered = facts.line_ordered;
+  receive.sge_count = static_cast<std::uint8_t>(work.local.size());
+  std::copy(work.local.begin(), work.local.end(), receive.sge.begin());
+}
+
 PostStatus post_receive(EngineContext& ctx, Connection& c, const WorkRequest& work, Time now) {
   if (c.receives->is_shared())
     return refuse(c.error, "this connection takes its RECEIVEs from a shared queue: post_shared()");
   if (work.is_inline) return refuse(c.error, "a RECEIVE cannot be inline");
-  const PostStatus status = check_list(ctx, work, true, c.error);
+  ListFacts facts;
+  const PostStatus status = check_list(ctx, work, true, c.error, facts);
   if (status != PostStatus::kOk) return status;
   if (!c.receives->has_room()) return PostStatus::kQueueFull;
-  PostedReceive receive;
-  receive.user_data = work.user_data;
-  receive.capacity_bytes = total_bytes(work.local);
+  PostedReceive& receive = c.receives->post();
+  fill(receive, work, facts);
   receive.deadline = deadline_of(c, work, now);
-  receive.sge_count = static_cast<std::uint8_t>(work.local.size());
-  receive.line_ordered = line_ordered_bits(ctx, work.local);
-  std::copy(work.local.begin(), work.local.end(), receive.sge.begin());
-  for (const Sge& piece : work.local)
-    ctx.memory.hold(piece.region);
-  c.receives->post(receive);
+  hold_all(ctx, work.local);
   note_deadline(ctx, c, receive.deadline);
   if (!c.receive) return PostStatus::kOk;
   // The peer spends credits as it starts messages; when all it knows of are spent it may be
@@ -125,7 +138,8 @@ void copy_inline(EngineContext& ctx, Request& request, std::span<const Sge> list
 
 PostStatus post_request(EngineContext& ctx, Connection& c, const WorkRequest& work, Time now) {
   if (c.phase != Phase::kOpen || !c.send) return PostStatus::kNotConnected;
-  const PostStatus status = check_request(ctx, work, c.error);
+  ListFacts facts;
+  const PostStatus status = check_request(ctx, work, c.error, facts);
   if (status != PostStatus::kOk) return status;
   SendQueue& queue = c.send->queue;
   if (queue.requests.is_full() || (work.is_inline && ctx.free_inline.empty()))
@@ -143,15 +157,14 @@ PostStatus post_request(EngineContext& ctx, Connection& c, const WorkRequest& wo
   request.compare = work.compare;
   request.immediate = work.immediate;
   request.deadline = deadline_of(c, work, now);
-  request.length = static_cast<std::uint32_t>(total_bytes(work.local));
+  request.length = static_cast<std::uint32_t>(facts.bytes);
   if (work.is_inline) {
     copy_inline(ctx, request, work.local);
   } else {
     request.sge_count = static_cast<std::uint8_t>(work.local.size());
-    request.line_ordered = line_ordered_bits(ctx, work.local);
+    request.line_ordered = facts.line_ordered;
     std::copy(work.local.begin(), work.local.end(), request.sge.begin());
-    for (const Sge& piece : work.local)
-      ctx.memory.hold(piece.region);
+    hold_all(ctx, work.local);
   }
   note_deadline(ctx, c, request.deadline);
   ctx.make_ready(c);
@@ -192,7 +205,8 @@ PostResult post_shared_receives(EngineContext& ctx, SharedReceiveQueue& queue,
                              "without timeout (nobody waits for a particular one)");
       return result;
     }
-    result.status = check_list(ctx, one, true, ctx.last_error);
+    ListFacts facts;
+    result.status = check_list(ctx, one, true, ctx.last_error, facts);
     if (result.status != PostStatus::kOk) return result;
     if (queue.posted.is_full()) {
       result.status = PostStatus::kQueueFull;
@@ -200,14 +214,9 @@ PostResult post_shared_receives(EngineContext& ctx, SharedReceiveQueue& queue,
     }
     PostedReceive& receive = queue.posted.push_back();
     receive = PostedReceive{};
-    receive.user_data = one.user_data;
     receive.is_shared = true;
-    receive.capacity_bytes = total_bytes(one.local);
-    receive.sge_count = static_cast<std::uint8_t>(one.local.size());
-    receive.line_ordered = line_ordered_bits(ctx, one.local);
-    std::copy(one.local.begin(), one.local.end(), receive.sge.begin());
-    for (const Sge& piece : one.local)
-      ctx.memory.hold(piece.region);
+    fill(receive, one, facts);
+    hold_all(ctx, one.local);
     ++result.accepted;
   }
   // Any connection of the queue may have a peer that waits for credits.

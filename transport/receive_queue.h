@@ -52,13 +52,8 @@ class ReceiveQueue {
 
   bool is_shared() const { return shared_ != nullptr; }
   bool has_room() const { return vacancies_ != 0 || !slots_.is_full(); }
-  void post(const PostedReceive& receive) {
-    if (vacancies_ != 0) {
-      fill_vacancy(receive);
-      return;
-    }
-    append(receive);
-  }
+  // A new one, to be filled by the caller; there must be room.
+  PostedReceive& post() { return vacancies_ != 0 ? vacancy() : append(); }
   // The slot of message `sequence` (32-bit, from the peer); null when no RECEIVE is there for it,
   // or it was completed before.
   ReceiveSlot* find(std::uint32_t sequence) {
@@ -99,19 +94,18 @@ class ReceiveQueue {
   std::uint64_t consumed() const { return slots_.front_serial(); }
 
  private:
-  void append(const PostedReceive& receive) {
+  PostedReceive& append() {
     ReceiveSlot& slot = slots_.push_back();
     slot = ReceiveSlot{};
-    slot.posted = receive;
+    return slot.posted;
   }
-  void fill_vacancy(const PostedReceive& receive) {
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      if (slots_[i].state != ReceiveSlot::State::kVacant) continue;
-      slots_[i] = ReceiveSlot{};
-      slots_[i].posted = receive;
-      --vacancies_;
-      return;
-    }
+  PostedReceive& vacancy() {
+    std::size_t i = 0;
+    while (slots_[i].state != ReceiveSlot::State::kVacant)
+      ++i;
+    slots_[i] = ReceiveSlot{};
+    --vacancies_;
+    return slots_[i].posted;
   }
   // All slots up to `index`, in order, or none: a later message must not take the last buffer that
   // an earlier one of the same connection needs.
@@ -119,7 +113,7 @@ class ReceiveQueue {
     if (shared_ == nullptr || index >= slots_.capacity()) return false;
     if (shared_->posted.size() < index + 1 - slots_.size()) return false;
     while (slots_.size() <= index) {
-      append(shared_->posted.front());
+      append() = shared_->posted.front();
       shared_->posted.pop_front();
     }
     return true;
