@@ -225,7 +225,7 @@ void answer_probe(AckWork& work, const wire::Ack& ack, const AckView& view) {
     ++c.counters.probes_answered;
     const Duration rtt = work.now - record.sent;
     if (c.paths->state(record.path) == PathState::kBad) ++c.counters.paths_restored;
-    c.paths->on_probe_reply(record.path, rtt, work.now);
+    c.paths->on_probe_reply(record.path, rtt);
     // Control packets overtake data: their RTT is a first guess and a lower bound, no more.
     if (!c.rtt.has_sample() && rtt > Duration{}) c.rtt.add(rtt);
     judge_by_probe(work.ctx, c, view, record.sent, work.now);

@@ -16,8 +16,7 @@ enum class PathOutcome : std::uint8_t {
   kDelivered,
   kMarked,   // arrived with ECN CE
   kTrimmed,  // a switch cut the payload
-  kLost,     // judged lost within its path
-  kTimedOut  // no acknowledgement for a whole RTO
+  kLost,     // judged lost
 };
 
 struct PathFeedback {

@@ -22,7 +22,7 @@ class PathPolicyContract : public ::testing::TestWithParam<PolicyAndCount> {
 
 PathFeedback random_feedback(Rng& rng, std::uint32_t path_count) {
   return feedback_of(static_cast<std::uint32_t>(rng.below(path_count)),
-                     static_cast<PathOutcome>(rng.below(5)),
+                     static_cast<PathOutcome>(rng.below(4)),
                      static_cast<std::uint32_t>(rng.below(65)),
                      Duration(static_cast<std::int64_t>(rng.below(1'000'000))));
 }

@@ -36,10 +36,7 @@ class LeastRtt final : public PathSelector {
           break;
         case PathOutcome::kTrimmed:
         case PathOutcome::kLost:
-          slow_down(rtt_ns, 4);
-          break;
-        case PathOutcome::kTimedOut:
-          slow_down(rtt_ns, 1);
+          slow_down(rtt_ns);
           break;
       }
     }
@@ -62,9 +59,9 @@ class LeastRtt final : public PathSelector {
     rtt_ns = rtt_ns == 0 ? sample_ns : std::max<std::int64_t>(1, rtt_ns + (sample_ns - rtt_ns) / 8);
   }
   // A loss brings no sample: the path counts as slower until samples pull it back.
-  static void slow_down(std::int64_t& rtt_ns, std::int64_t divisor) {
+  static void slow_down(std::int64_t& rtt_ns) {
     if (rtt_ns == 0) rtt_ns = kRttLostFirstNs;
-    rtt_ns = std::min(rtt_ns + rtt_ns / divisor, kRttMaxNs);
+    rtt_ns = std::min(rtt_ns + rtt_ns / 4, kRttMaxNs);
   }
 
   std::uint32_t path_count_;

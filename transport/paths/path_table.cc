@@ -16,7 +16,8 @@ constexpr std::uint32_t kFallBackTries = 4;
 constexpr std::uint64_t kLostInRowMin = 4;
 constexpr Duration kRtoFloor = std::chrono::microseconds(1);
 constexpr Duration kSkipMax = std::chrono::milliseconds(1);
-constexpr Duration kProbeIntervalMax = std::chrono::milliseconds(100);
+// So that a path is in use again within 100 ms of its return.
+constexpr Duration kProbeIntervalMax = std::chrono::milliseconds(50);
 
 }  // namespace
 
@@ -91,49 +92,40 @@ void PathTable::on_feedback(std::span<const PathFeedback> feedback, Time now, Du
     Path& path = paths_[one.path.value];
     switch (one.outcome) {
       case PathOutcome::kDelivered:
-        on_arrival(one.path, one.rtt, now);
+        on_arrival(one.path, one.rtt);
         break;
       case PathOutcome::kMarked:
         path.counters.packets_marked += one.packets;
-        on_arrival(one.path, one.rtt, now);
+        on_arrival(one.path, one.rtt);
         skip(path, now, rto);
         break;
       case PathOutcome::kTrimmed:
         path.counters.packets_lost += one.packets;
-        on_arrival(one.path, one.rtt, now);
+        on_arrival(one.path, one.rtt);
         skip(path, now, rto);
         break;
       case PathOutcome::kLost:
-      case PathOutcome::kTimedOut:
-        on_loss(one.path, one, now, rto);
+        on_loss(one.path, one.packets, now, rto);
         break;
     }
   }
   selector_->on_feedback(feedback);
 }
 
-void PathTable::on_arrival(PathId id, Duration rtt, Time now) {
+void PathTable::on_arrival(PathId id, Duration rtt) {
   Path& path = paths_[id.value];
-  path.last_arrival = now;
   path.lost_in_row_packets = 0;
-  path.timeouts_in_row = 0;
   if (path.state == PathState::kBad) set_usable(id);
   if (rtt > Duration{}) add_rtt(id, rtt);
 }
 
-void PathTable::on_loss(PathId id, const PathFeedback& feedback, Time now, Duration rto) {
+void PathTable::on_loss(PathId id, std::uint32_t packets, Time now, Duration rto) {
   Path& path = paths_[id.value];
-  path.counters.packets_lost += feedback.packets;
-  path.lost_in_row_packets += feedback.packets;
+  path.counters.packets_lost += packets;
+  path.lost_in_row_packets += packets;
   const std::uint32_t burst_packets = std::max(path.burst_packets, path.open_burst_packets);
-  bool is_dark =
+  const bool is_dark =
       path.lost_in_row_packets >= std::max<std::uint64_t>(2ULL * burst_packets, kLostInRowMin);
-  if (feedback.outcome == PathOutcome::kTimedOut) {
-    ++path.timeouts_in_row;
-    // What timed out was sent at least one RTO ago: anything that arrived later clears the path.
-    const bool was_silent = path.last_arrival == Time::min() || now - path.last_arrival >= rto;
-    is_dark = is_dark || path.timeouts_in_row >= 2 || (feedback.packets >= 2 && was_silent);
-  }
   if (is_dark && usable_.contains(id)) {
     set_bad(id, now, rto);
   } else {
@@ -176,7 +168,6 @@ void PathTable::set_usable(PathId id) {
   Path& path = paths_[id.value];
   path.state = PathState::kGood;
   path.lost_in_row_packets = 0;
-  path.timeouts_in_row = 0;
   path.probe_due = kNever;
   bad_.erase(id);
   usable_.insert(id);
@@ -209,8 +200,8 @@ std::optional<PathId> PathTable::take_due_probe(Time now) {
   return std::nullopt;
 }
 
-void PathTable::on_probe_reply(PathId id, Duration rtt, Time now) {
-  on_arrival(id, rtt, now);
+void PathTable::on_probe_reply(PathId id, Duration rtt) {
+  on_arrival(id, rtt);
   const PathFeedback news{.path = id, .packets = 1, .rtt = rtt};
   selector_->on_feedback({&news, 1});
 }

@@ -3,7 +3,7 @@
 // has carried. The policy proposes (PathSelector), the table disposes.
 //
 //   GOOD --mark, trim, loss--> SKIP (passed over once, or until a short time has passed) --> GOOD
-//   GOOD/SKIP --a whole RTO without acknowledgement, or two bursts in a row entirely lost--> BAD
+//   GOOD/SKIP --two bursts in a row entirely lost--> BAD
 //   BAD --a probe or any packet arrives--> GOOD    any --operator--> DENIED --operator--> GOOD
 //
 // Random loss of 1 % must never leave the usable set empty or small. When every path is BAD the
@@ -42,16 +42,15 @@ class PathTable {
   [[nodiscard]] std::optional<PathId> pick(Time now);
   // What was sent on `path` since it was picked; may come in several calls.
   void on_sent(PathId path, std::uint32_t packets, std::uint64_t bytes);
-  // `rto` is the connection's current retransmission timeout (for kTimedOut: the one that expired):
-  // it scales SKIP times and probing.
+  // `rto` is the connection's current retransmission timeout: it scales SKIP times and probing.
   void on_feedback(std::span<const PathFeedback> feedback, Time now, Duration rto);
 
   // When a BAD path is due for a probe; kNever: none.
   [[nodiscard]] Time next_probe() const;
   // A BAD path to probe now, at most one per call; its next probe is then due later (interval
-  // doubles from one RTO to at most 100 ms). Nothing when none is due.
+  // doubles from one RTO to at most 50 ms). Nothing when none is due.
   [[nodiscard]] std::optional<PathId> take_due_probe(Time now);
-  void on_probe_reply(PathId path, Duration rtt, Time now);
+  void on_probe_reply(PathId path, Duration rtt);
 
   void deny(PathId path, bool is_denied);
   PathState state(PathId path) const { return paths_[path.value].state; }
@@ -67,11 +66,9 @@ class PathTable {
     PathCounters counters;
     PathState state = PathState::kGood;
     Time skip_until{};
-    Time last_arrival = Time::min();  // Time::min(): nothing ever arrived
     std::uint32_t burst_packets = 0;  // recent burst size, shrinking slowly
     std::uint32_t open_burst_packets = 0;
     std::uint64_t lost_in_row_packets = 0;
-    std::uint32_t timeouts_in_row = 0;
     Time probe_due = kNever;
     Duration probe_interval{};
   };
@@ -79,8 +76,8 @@ class PathTable {
   bool takes(Path& path, Time now);
   PathId fall_back(Time now);
   PathId start_burst(PathId id);
-  void on_arrival(PathId id, Duration rtt, Time now);
-  void on_loss(PathId id, const PathFeedback& feedback, Time now, Duration rto);
+  void on_arrival(PathId id, Duration rtt);
+  void on_loss(PathId id, std::uint32_t packets, Time now, Duration rto);
   void skip(Path& path, Time now, Duration rto);
   void add_rtt(PathId id, Duration rtt);
   void set_bad(PathId id, Time now, Duration rto);

@@ -43,8 +43,6 @@ class PenaltyWalk {
       // A single loss says no more than a trim: a random one must not cost the path 15 turns.
       case PathOutcome::kLost:
         return punish(feedback.path.value, 4);
-      case PathOutcome::kTimedOut:
-        return punish(feedback.path.value, kPenaltyMax);
     }
   }
 

@@ -22,7 +22,6 @@ class RecycledPaths {
     slots_[head_] = path;
     head_ = (head_ + 1) % kCapacity;
     if (fresh_ < kCapacity) ++fresh_;
-    if (stored_ < kCapacity) ++stored_;
   }
   // The oldest that has not been used since it was stored.
   std::optional<PathId> take() {
@@ -31,13 +30,6 @@ class RecycledPaths {
     --fresh_;
     return path;
   }
-  // All that are stored in turn, used or not.
-  std::optional<PathId> cycle() {
-    if (stored_ == 0) return std::nullopt;
-    cycle_ = (cycle_ + 1) % stored_;
-    return slots_[cycle_];
-  }
-  void clear() { head_ = fresh_ = stored_ = cycle_ = 0; }
   std::uint32_t fresh() const { return fresh_; }
 
  private:
@@ -48,8 +40,6 @@ class RecycledPaths {
   std::array<PathId, kCapacity> slots_{};
   std::uint32_t head_ = 0;
   std::uint32_t fresh_ = 0;
-  std::uint32_t stored_ = 0;
-  std::uint32_t cycle_ = 0;
 };
 
 }  // namespace spindrift

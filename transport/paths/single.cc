@@ -39,9 +39,6 @@ class Single final : public PathSelector {
         lost_in_row_packets_ += feedback.packets;
         if (lost_in_row_packets_ >= kLostInRowMax) move();
         return;
-      case PathOutcome::kTimedOut:
-        move();
-        return;
     }
   }
   void move() {
@@ -64,7 +61,7 @@ std::unique_ptr<PathSelector> make(std::uint32_t path_count, std::uint64_t seed)
 
 const PathSelectorInfo kSinglePathPolicy{
     .name = "single",
-    .summary = "one path, left only when it times out; for comparison",
+    .summary = "one path, left only when it is dark; for comparison",
     .make = &make,
 };
 
