@@ -257,6 +257,14 @@ void acknowledge_up_to(AckWork& work, Psn cumulative) {
     if (SentUnit* unit = log.find(psn)) acknowledge(work, *unit);
 }
 
+// What the acknowledgement says has arrived, at the most.
+Psn newest_shown(const AckView& view) {
+  if (view.sack_bitmap == 0) return view.cumulative;
+  const Psn last{view.sack_base.value + 63 -
+                 static_cast<std::uint64_t>(std::countl_zero(view.sack_bitmap))};
+  return std::max(last, view.cumulative);
+}
+
 void on_operation_error(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
   const Psn psn = extend(c.send->log, nack.psn);
   SentUnit* unit = c.send->log.find(psn);
@@ -345,7 +353,14 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
   ++c.counters.acks_received;
   SentLog& log = c.send->log;
   const Psn cumulative = extend(log, ack.cack_psn);
-  if (!ack.has_cc || cumulative >= log.next()) {
+  const AckView view{
+      .cumulative = cumulative,
+      .sack_base = Psn{cumulative.value +
+                       static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.sack_psn_offset))},
+      .sack_bitmap = ack.sack_bitmap};
+  const Psn trigger{cumulative.value +
+                    static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.ack_psn_offset))};
+  if (!ack.has_cc || newest_shown(view) >= log.next() || (!ack.is_probe && trigger >= log.next())) {
     ++c.counters.acks_impossible;
     return;
   }
@@ -353,15 +368,8 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
   AckWork work{.ctx = ctx, .c = c, .now = now};
   if (ack.next == wire::NextHeader::kResponse) take_response(work, rest);
   work.event.is_marked = ack.is_marked;
-  const AckView view{
-      .cumulative = cumulative,
-      .sack_base = Psn{cumulative.value +
-                       static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.sack_psn_offset))},
-      .sack_bitmap = ack.sack_bitmap};
   const bool is_newest = cumulative.value + 1 >= log.oldest().value;
   if (is_newest && ack.mpr != 0) c.send->peer_window = std::uint64_t{ack.mpr} * 128;
-  const Psn trigger{cumulative.value +
-                    static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.ack_psn_offset))};
   if (!ack.is_probe && state.service_time != 0) {
     work.trigger = trigger;
     work.is_retransmit = ack.is_retransmit;
@@ -394,7 +402,14 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
 
 void on_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
   ++c.counters.nacks_received;
-  switch (static_cast<wire::NackCode>(nack.code)) {
+  const auto code = static_cast<wire::NackCode>(nack.code);
+  const bool says_closing =
+      code == wire::NackCode::kClosing || code == wire::NackCode::kClosingInError;
+  if (!says_closing && extend(c.send->log, nack.psn) >= c.send->log.next()) {
+    ++c.counters.acks_impossible;
+    return;
+  }
+  switch (code) {
     case wire::NackCode::kOperationError:
       on_operation_error(ctx, c, nack, now);
       return;

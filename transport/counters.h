@@ -20,7 +20,7 @@ namespace spindrift {
   X(acks_sent)                                                                       \
   X(acks_received)                                                                   \
   X(acks_stale)      /* told nothing new and were older than the edge */             \
-  X(acks_impossible) /* for PSNs never sent: dropped */                              \
+  X(acks_impossible) /* ACKs and NACKs for PSNs never sent: dropped */               \
   X(nacks_sent)                                                                      \
   X(nacks_received)                                                                  \
   X(probes_sent)                                                                     \
@@ -33,6 +33,7 @@ namespace spindrift {
   X(marked_received)    /* data packets that arrived with ECN CE */                  \
   X(marked_acks)        /* acknowledgements that reported CE */                      \
   X(receiver_not_ready) /* messages that met no RECEIVE (receiver side) */           \
+  X(requests_refused)   /* key, bounds, right or length: it ended the connection */  \
   X(requests_completed)                                                              \
   X(receives_completed)                                                              \
   X(paths_went_bad)                                                                  \

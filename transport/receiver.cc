@@ -211,6 +211,7 @@ bool awaits_edge(const Connection& c) {
 }
 
 void report_fault(EngineContext& ctx, Connection& c) {
+  ++c.counters.requests_refused;
   owe_fault(ctx, c);
   fail_connection(ctx, c, OpStatus::kFlushed,
                   absl::StrCat(describe_peer(c),
