@@ -322,7 +322,7 @@ void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& rep
   if (hello.kind == wire::HelloKind::kRefuse) {
     fail_connection(ctx, c, OpStatus::kPeerGone,
                     absl::StrCat(describe_peer(c),
-                                 " refused the connection: ", std::string(hello.reason_text())));
+                                 " refused the connection: ", printable(hello.reason_text())));
     return;
   }
   if (pds.spdcid == 0 || hello.payload_mtu < kMinPayloadMtu ||
