@@ -232,7 +232,8 @@ struct Connection {
   Time earliest_deadline = kNever;  // of posted work, never later than the true one
   Time close_gives_up = kNever;
   Time port_unreachable_since = kNever;
-  Time unknown_since = kNever;  // the peer said it does not know this connection
+  std::uint32_t unreachable_remotes = 0;  // a bit per remote, since then
+  Time unknown_since = kNever;            // the peer said it does not know this connection
   ConnectionCounters counters;
   std::string error;
 };

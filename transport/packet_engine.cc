@@ -59,6 +59,7 @@ void note_heard(Connection& c, Time now) {
   c.last_heard = now;
   c.awaits_keepalive = false;
   c.port_unreachable_since = kNever;
+  c.unreachable_remotes = 0;
   c.unknown_since = kNever;
 }
 
@@ -284,13 +285,18 @@ void PacketEngine::on_io_error(const IoError& error, Time now) {
   for (auto& holder : ctx_.connections) {
     if (!holder || is_over(holder->phase)) continue;
     Connection& c = *holder;
-    if (std::find(c.remotes.begin(), c.remotes.end(), error.to) == c.remotes.end()) continue;
+    const auto remote = std::find(c.remotes.begin(), c.remotes.end(), error.to);
+    if (remote == c.remotes.end()) continue;
     if (error.kind == IoError::Kind::kTooBig) {
       on_too_big(ctx_, c, error.max_packet_bytes);
       continue;
     }
-    if (error.kind != IoError::Kind::kPortUnreachable || c.remotes.size() != 1) continue;
-    if (c.port_unreachable_since != kNever && now - c.port_unreachable_since >= kConfirmAfter) {
+    if (error.kind != IoError::Kind::kPortUnreachable) continue;
+    // One rail may lead to another host by mistake: the process is gone when all of them say so.
+    c.unreachable_remotes |= 1U << (remote - c.remotes.begin());
+    const bool is_everywhere = c.unreachable_remotes == (1U << c.remotes.size()) - 1;
+    if (is_everywhere && c.port_unreachable_since != kNever &&
+        now - c.port_unreachable_since >= kConfirmAfter) {
       fail_connection(ctx_, c, OpStatus::kPeerGone,
                       absl::StrCat("no process has port ", error.to.port, " of ", describe_peer(c),
                                    " open (ICMP port unreachable, twice): it ended, or never "
