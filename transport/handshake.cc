@@ -70,6 +70,7 @@ void repeat_answer(EngineContext& ctx, Connection& c, const wire::Hello& hello, 
     c.handshake.acknowledge_hello = true;
   } else if (c.phase == Phase::kAccepting) {
     c.payload_mtu = std::min(c.payload_mtu, hello.payload_mtu);
+    lower_mtu_if_unanswered(c);
     c.handshake.send_now = true;
   } else if (c.phase == Phase::kFailed && !c.handshake.refuse_reason.empty()) {
     c.handshake.send_refusal = true;
@@ -258,7 +259,8 @@ void on_hello(EngineContext& ctx, const OpeningRequest& request, Time now) {
   if (wire::parse(rest, ses, header) != wire::ParseError::kOk ||
       ses.resource_index != wire::kHelloResourceIndex || pds.spdcid == 0 || pds.psn_offset != 0 ||
       wire::parse(rest.subspan(header), hello) != wire::ParseError::kOk ||
-      hello.kind != wire::HelloKind::kConnect || hello.nonce == 0 || hello.crc > 2) {
+      hello.kind != wire::HelloKind::kConnect || hello.nonce == 0 || hello.crc > 2 ||
+      rest.size() - header < hello.payload_mtu) {  // else a small HELLO would draw large answers
     ++ctx.counters.malformed_strangers;
     return;
   }

@@ -38,6 +38,9 @@ void on_first_packet(EngineContext& ctx, Connection& c, Time now);
 // The network says that packets of this size do not pass.
 void on_too_big(EngineContext& ctx, Connection& c, std::uint32_t max_packet_bytes);
 
+// Several HELLOs or answers of this size brought nothing back: the next one is smaller.
+void lower_mtu_if_unanswered(Connection& c);
+
 // How long a request is remembered after its initiator stopped asking.
 inline constexpr Duration kForgetRequest = std::chrono::seconds(2);
 // The request no longer counts against its listener's backlog.

@@ -17,12 +17,25 @@ namespace {
 constexpr Duration kFirstRetry = std::chrono::milliseconds(20);
 constexpr Duration kSlowestRetry = std::chrono::milliseconds(200);
 constexpr std::uint32_t kAttemptsPerMtu = 3;
+constexpr std::uint32_t kMaxShift = 10;
 
-Duration retry_interval(std::uint32_t attempts) {
-  return std::min(kFirstRetry * (1 << std::min(attempts, 10U)), kSlowestRetry);
+// An answer is repeated ever more rarely: whoever asks again gets it again at once, and an address
+// that was forged is not flooded.
+Duration retry_interval(const Connection& c) {
+  const Duration doubled = kFirstRetry * (1 << std::min(c.handshake.attempts - 1, kMaxShift));
+  return c.is_initiator ? std::min(doubled, kSlowestRetry) : doubled;
 }
 
 }  // namespace
+
+void lower_mtu_if_unanswered(Connection& c) {
+  HandshakeState& h = c.handshake;
+  if (h.is_pending_at_peer || h.attempts_at_mtu < kAttemptsPerMtu) return;
+  std::uint32_t& mtu = c.phase == Phase::kConnecting ? h.proposed_mtu : c.payload_mtu;
+  const std::uint32_t smaller = next_smaller_mtu(mtu);
+  if (smaller != 0) mtu = smaller;
+  h.attempts_at_mtu = 0;
+}
 
 void leave_waiting(EngineContext& ctx, const Connection& c) {
   for (Listener& listener : ctx.listeners)
@@ -91,7 +104,7 @@ std::size_t send_handshake(EngineContext& ctx, Connection& c, std::span<TxPacket
   if (h.attempts == 0) h.first_sent = now;
   ++h.attempts;
   ++h.attempts_at_mtu;
-  h.next_attempt = now + retry_interval(h.attempts - 1);
+  h.next_attempt = now + retry_interval(c);
   ctx.arm(c, h.next_attempt);
   const bool is_connect = c.phase == Phase::kConnecting;
   const wire::Hello hello =
@@ -120,12 +133,7 @@ void handshake_timer(EngineContext& ctx, Connection& c, Time now) {
     return;
   }
   if (now < h.next_attempt) return;
-  std::uint32_t& mtu = c.phase == Phase::kConnecting ? h.proposed_mtu : c.payload_mtu;
-  if (!h.is_pending_at_peer && h.attempts_at_mtu >= kAttemptsPerMtu) {
-    const std::uint32_t smaller = next_smaller_mtu(mtu);
-    if (smaller != 0) mtu = smaller;
-    h.attempts_at_mtu = 0;
-  }
+  lower_mtu_if_unanswered(c);
   h.send_now = true;
   ctx.make_ready(c);
 }
