@@ -37,7 +37,9 @@ namespace spindrift {
   X(requests_completed)                                                              \
   X(receives_completed)                                                              \
   X(paths_went_bad)                                                                  \
-  X(paths_restored)
+  X(paths_restored)                                                                  \
+  X(cc_limits_clamped)       /* limits of the algorithm that made no sense */        \
+  X(path_picks_out_of_range) /* picks of the policy that are no path */
 
 struct ConnectionCounters {
 #define SPINDRIFT_FIELD(name) std::uint64_t name = 0;

@@ -65,4 +65,19 @@ std::string describe_silence(const Connection& c, Time now) {
   return out;
 }
 
+std::string describe_misfits(const Connection& c) {
+  std::string out;
+  if (c.flow && c.counters.cc_limits_clamped != 0)
+    absl::StrAppendFormat(&out, "congestion control %s asked for %s (%d times; cc_limits_clamped)",
+                          c.cc.info->name, c.flow->check().complaint(),
+                          c.counters.cc_limits_clamped);
+  if (c.paths && c.counters.path_picks_out_of_range != 0)
+    absl::StrAppendFormat(&out,
+                          "%spath selector %s picked paths outside 0..%d (%d times; "
+                          "path_picks_out_of_range)",
+                          out.empty() ? "" : "; ", c.selector->name, c.paths->size() - 1,
+                          c.counters.path_picks_out_of_range);
+  return out;
+}
+
 }  // namespace spindrift

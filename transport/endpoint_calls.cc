@@ -205,7 +205,9 @@ Result<SharedQueueId> EndpointImpl::create_shared_receive_queue(std::uint32_t ca
 std::string EndpointImpl::last_error(ConnId conn) const {
   const std::lock_guard guard(lock_);
   const Connection* c = ctx_.find(conn);
-  return c != nullptr ? c->error : ctx_.last_error;
+  if (c == nullptr) return ctx_.last_error;
+  if (c->error.empty()) return describe_misfits(*c);
+  return c->error;
 }
 
 void EndpointImpl::counters(CounterWriter& out) const {

@@ -6,6 +6,8 @@
 
 #include "spindrift/congestion_control.h"
 
+#include "transport/limit_check.h"
+
 namespace spindrift {
 
 class Flow {
@@ -13,9 +15,10 @@ class Flow {
   // `burst` is how much the pacer may catch up after the caller was held up: at least 20 us, since
   // a host's timer tick alone stops a thread that long.
   Flow(std::unique_ptr<CongestionControl> algorithm, std::uint64_t burst_bytes,
-       std::uint64_t receiver_bytes)
+       std::uint64_t receiver_bytes, const LimitCheck& check = {})
       : algorithm_(std::move(algorithm)),
-        limits_(algorithm_->initial()),
+        check_(check),
+        limits_(check_.first(algorithm_->initial())),
         burst_bytes_(burst_bytes),
         receiver_bytes_(receiver_bytes) {}
 
@@ -46,22 +49,27 @@ class Flow {
     delivered_ += event.acked_bytes;
     if (event.acked_bytes != 0) delivered_time_ = event.now;
     event.in_flight_bytes = in_flight_;
-    limits_ = algorithm_->on_ack(event);
+    limits_ = check_.after_event(algorithm_->on_ack(event), limits_, event.now);
   }
   void on_loss(LossEvent& event) {
     in_flight_ -= std::min(in_flight_, event.lost_bytes);
     event.in_flight_bytes = in_flight_;
-    limits_ = algorithm_->on_loss(event);
+    limits_ = check_.after_event(algorithm_->on_loss(event), limits_, event.now);
   }
   // Bytes that neither arrived nor were lost to congestion (receiver not ready).
   void on_withdrawn(std::uint64_t bytes) { in_flight_ -= std::min(in_flight_, bytes); }
-  void on_signal(Time now, const Signal& signal) { limits_ = algorithm_->on_signal(now, signal); }
+  void on_signal(Time now, const Signal& signal) {
+    const SendLimits limits = algorithm_->on_signal(now, signal);
+    limits_ = std::holds_alternative<TimerFired>(signal) ? check_.after_timer(limits, now)
+                                                         : check_.after_event(limits, limits_, now);
+  }
 
   const SendLimits& limits() const { return limits_; }
   std::uint64_t in_flight() const { return in_flight_; }
   std::uint64_t delivered() const { return delivered_; }
   Time delivered_time() const { return delivered_time_; }
   const CongestionControl& algorithm() const { return *algorithm_; }
+  const LimitCheck& check() const { return check_; }
 
  private:
   static constexpr std::uint64_t kMinCatchUpPs = 20'000'000;
@@ -83,6 +91,7 @@ class Flow {
   }
 
   std::unique_ptr<CongestionControl> algorithm_;
+  LimitCheck check_;
   SendLimits limits_;
   std::uint64_t burst_bytes_;
   std::uint64_t receiver_bytes_;

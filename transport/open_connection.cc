@@ -215,11 +215,13 @@ void take_peer_traits(Connection& c, const wire::Hello& hello, const NetAddress&
 
 void open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, Time now) {
   const auto paths = static_cast<std::uint32_t>(c.routes.size());
-  c.paths.emplace(c.selector->make(paths, ctx.rng.next()), paths);
+  c.paths.emplace(c.selector->create(paths, ctx.rng.next()), paths);
+  c.paths->count_wild_picks_in(c.counters.path_picks_out_of_range);
   const FlowInfo info = flow_info(ctx, c, now);
-  c.flow.emplace(c.cc.info->make(info, c.cc.values),
+  c.flow.emplace(c.cc.info->create(info, c.cc.values),
                  std::max<std::uint64_t>(c.options.burst_bytes, info.mtu_bytes),
-                 info.max_window_bytes);
+                 info.max_window_bytes,
+                 LimitCheck(info, c.cc.info->traits, c.counters.cc_limits_clamped));
   const std::uint32_t window = std::min(ctx.config.window_packets,
                                         c.peer.window_packets == 0 ? 128U : c.peer.window_packets);
   c.send.emplace(ctx.config, window, paths, Psn{c.first_psn.value + 1});

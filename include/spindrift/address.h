@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "spindrift/export.h"
 #include "spindrift/result.h"
 
 namespace spindrift {
@@ -31,15 +32,16 @@ struct NetAddress {
     return family == other.family && std::bit_cast<Words>(ip) == std::bit_cast<Words>(other.ip);
   }
   bool is_wildcard() const { return ip == std::array<std::uint8_t, 16>{}; }
-  bool is_loopback() const;
+  SPINDRIFT_EXPORT bool is_loopback() const;
   // "10.0.0.1:4793" or "[fe80::1%2]:4793".
-  std::string to_string() const;
+  SPINDRIFT_EXPORT std::string to_string() const;
 };
 
 // Numeric IPv4 or IPv6 with an optional port: "10.0.0.1", "10.0.0.1:4793", "::1", "[::1]:4793",
 // "[fe80::1%eth0]:4793". Host names are looked up ("localhost:4793"). A missing port becomes
 // `default_port`.
-Result<NetAddress> parse_net_address(std::string_view text, std::uint16_t default_port);
+SPINDRIFT_EXPORT Result<NetAddress> parse_net_address(std::string_view text,
+                                                      std::uint16_t default_port);
 
 // "udp://10.0.0.1:4793,10.1.0.1:4793?gro=0": provider, a comma-separated list of rails, and
 // options for the provider.
@@ -48,6 +50,6 @@ struct Url {
   std::vector<std::string> hosts;
   std::vector<std::pair<std::string, std::string>> options;
 };
-Result<Url> parse_url(std::string_view text);
+SPINDRIFT_EXPORT Result<Url> parse_url(std::string_view text);
 
 }  // namespace spindrift

@@ -12,6 +12,7 @@
 
 #include "spindrift/config.h"
 #include "spindrift/endpoint.h"
+#include "spindrift/export.h"
 #include "spindrift/result.h"
 #include "spindrift/types.h"
 
@@ -33,9 +34,9 @@ enum class DataType : std::uint8_t {
 };
 enum class ReduceOp : std::uint8_t { kSum, kProduct, kMin, kMax, kAverage };
 // "float", "sum": the names nccl-tests prints.
-std::string_view to_string(DataType type);
-std::string_view to_string(ReduceOp op);
-std::size_t bytes_of(DataType type);
+SPINDRIFT_EXPORT std::string_view to_string(DataType type);
+SPINDRIFT_EXPORT std::string_view to_string(ReduceOp op);
+SPINDRIFT_EXPORT std::size_t bytes_of(DataType type);
 
 // A plan is one rank's part of a collective: lanes that run side by side, each an ordered list of
 // steps. Places are counted in chunks of the element count, never in bytes, so that one plan serves
@@ -136,8 +137,8 @@ class Communicator {
  public:
   // Returns when this rank is connected to its neighbours, or says which rank is missing.
   // `endpoint` must outlive the communicator; `store` is used by this call only.
-  static Result<std::unique_ptr<Communicator>> create(Endpoint& endpoint, Store& store,
-                                                      const CommunicatorOptions& options);
+  SPINDRIFT_EXPORT static Result<std::unique_ptr<Communicator>> create(
+      Endpoint& endpoint, Store& store, const CommunicatorOptions& options);
   virtual ~Communicator() = default;
 
   [[nodiscard]] virtual std::uint32_t rank() const = 0;

@@ -132,6 +132,16 @@ struct CcInfo {
   std::span<const ParameterInfo> parameters{};
   std::unique_ptr<CongestionControl> (*make)(const FlowInfo& flow,
                                              std::span<const double> values) = nullptr;
+  // Instead of `make` where a plain function cannot know enough (plug-ins): gets `origin`, which
+  // lives as long as the process.
+  std::unique_ptr<CongestionControl> (*make_from)(const void* origin, const FlowInfo& flow,
+                                                  std::span<const double> values) = nullptr;
+  const void* origin = nullptr;
+
+  std::unique_ptr<CongestionControl> create(const FlowInfo& flow,
+                                            std::span<const double> values) const {
+    return make_from != nullptr ? make_from(origin, flow, values) : make(flow, values);
+  }
 };
 
 }  // namespace spindrift

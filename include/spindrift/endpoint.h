@@ -27,6 +27,7 @@
 
 #include "spindrift/address.h"
 #include "spindrift/config.h"
+#include "spindrift/export.h"
 #include "spindrift/memory.h"
 #include "spindrift/provider.h"
 #include "spindrift/registry.h"
@@ -37,7 +38,7 @@
 namespace spindrift {
 
 enum class ConnState : std::uint8_t { kConnecting, kRequested, kOpen, kDraining, kClosed, kFailed };
-std::string_view to_string(ConnState state);
+SPINDRIFT_EXPORT std::string_view to_string(ConnState state);
 
 struct ConnEvent {
   enum class Kind : std::uint8_t {
@@ -82,9 +83,9 @@ class Endpoint {
  public:
   // `registry` must outlive the endpoint; open.h has the usual one, and open_endpoint(),
   // which also opens the provider from an address.
-  static Result<std::unique_ptr<Endpoint>> create(std::unique_ptr<PacketIo> io,
-                                                  const EndpointConfig& config,
-                                                  const Registry& registry);
+  SPINDRIFT_EXPORT static Result<std::unique_ptr<Endpoint>> create(std::unique_ptr<PacketIo> io,
+                                                                   const EndpointConfig& config,
+                                                                   const Registry& registry);
   // Aborts every connection.
   virtual ~Endpoint() = default;
 
@@ -162,11 +163,13 @@ class Endpoint {
 
 // Waiting made short, for programs that have nothing else to do. All take the time they may need;
 // errors name what did not come.
-[[nodiscard]] Result<ConnEvent> wait_event(Endpoint& endpoint, Duration timeout);
-[[nodiscard]] Result<Completion> wait_completion(Endpoint& endpoint, Duration timeout);
-[[nodiscard]] Result<ConnId> connect_and_wait(Endpoint& endpoint, std::string_view address,
-                                              const ConnectOptions& options = {});
-[[nodiscard]] Result<ConnId> accept_one(Endpoint& endpoint, Duration timeout,
-                                        const ConnectOptions& options = {});
+[[nodiscard]] SPINDRIFT_EXPORT Result<ConnEvent> wait_event(Endpoint& endpoint, Duration timeout);
+[[nodiscard]] SPINDRIFT_EXPORT Result<Completion> wait_completion(Endpoint& endpoint,
+                                                                  Duration timeout);
+[[nodiscard]] SPINDRIFT_EXPORT Result<ConnId> connect_and_wait(Endpoint& endpoint,
+                                                               std::string_view address,
+                                                               const ConnectOptions& options = {});
+[[nodiscard]] SPINDRIFT_EXPORT Result<ConnId> accept_one(Endpoint& endpoint, Duration timeout,
+                                                         const ConnectOptions& options = {});
 
 }  // namespace spindrift

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "spindrift/export.h"
 #include "spindrift/result.h"
 
 namespace spindrift {
@@ -55,8 +56,8 @@ struct RemoteRegion {
   std::uint64_t base = 0;  // added by providers whose NIC wants addresses; 0 elsewhere
   Access rights = Access::kLocalRead;
 
-  std::array<std::byte, kWireBytes> serialize() const;
-  static Result<RemoteRegion> deserialize(std::span<const std::byte> wire);
+  SPINDRIFT_EXPORT std::array<std::byte, kWireBytes> serialize() const;
+  SPINDRIFT_EXPORT static Result<RemoteRegion> deserialize(std::span<const std::byte> wire);
 };
 
 struct MemoryRegion {

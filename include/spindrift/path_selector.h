@@ -40,6 +40,14 @@ struct PathSelectorInfo {
   std::string_view summary;
   // `path_count` is 1..kMaxPaths.
   std::unique_ptr<PathSelector> (*make)(std::uint32_t path_count, std::uint64_t seed) = nullptr;
+  // As in CcInfo.
+  std::unique_ptr<PathSelector> (*make_from)(const void* origin, std::uint32_t path_count,
+                                             std::uint64_t seed) = nullptr;
+  const void* origin = nullptr;
+
+  std::unique_ptr<PathSelector> create(std::uint32_t path_count, std::uint64_t seed) const {
+    return make_from != nullptr ? make_from(origin, path_count, seed) : make(path_count, seed);
+  }
 };
 
 }  // namespace spindrift

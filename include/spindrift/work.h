@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "spindrift/export.h"
 #include "spindrift/memory.h"
 #include "spindrift/types.h"
 
@@ -34,8 +35,8 @@ enum class OpStatus : std::uint8_t {
   kLocalLength,        // this RECEIVE was shorter than the message it met
   kFlushed,            // the connection closed or failed before this operation's turn
 };
-std::string_view to_string(OpKind kind);
-std::string_view to_string(OpStatus status);
+SPINDRIFT_EXPORT std::string_view to_string(OpKind kind);
+SPINDRIFT_EXPORT std::string_view to_string(OpStatus status);
 
 inline constexpr std::size_t kMaxSge = 8;
 inline constexpr std::uint64_t kMaxMessageBytes = 1ULL << 31;

@@ -102,5 +102,54 @@ TEST(Registry, FindsPathSelectorsAndProviders) {
   EXPECT_EQ(provider.value(), &registry.providers()[0]);
 }
 
+// Says what it was asked for in the name of what it finds.
+class EchoLoader final : public PartLoader {
+ public:
+  Result<const CcInfo*> congestion_control(const Registry& /*registry*/, std::string_view file,
+                                           std::string_view name) override {
+    asked_ = std::string(file) + "|" + std::string(name);
+    cc_ = CcInfo{.name = asked_, .summary = "", .parameters = kParameters};
+    return &cc_;
+  }
+  Result<const PathSelectorInfo*> path_selector(const Registry& /*registry*/, std::string_view file,
+                                                std::string_view name) override {
+    asked_ = std::string(file) + "|" + std::string(name);
+    policy_ = PathSelectorInfo{.name = asked_, .summary = ""};
+    return &policy_;
+  }
+
+ private:
+  std::string asked_;
+  CcInfo cc_;
+  PathSelectorInfo policy_;
+};
+
+TEST(Registry, AsksTheLoaderForNamesThatAreFiles) {
+  EchoLoader loader;
+  Registry registry = make_registry();
+  registry.load_files_with(loader);
+  const auto asked_for = [&registry](std::string_view spec) {
+    const auto choice = registry.find_congestion_control(spec);
+    if (!choice.ok()) return choice.error().message();
+    return std::string(choice.value().info->name) + "|" + std::to_string(choice.value().values[0]);
+  };
+  EXPECT_EQ(asked_for("./x"), "./x||0.500000");
+  EXPECT_EQ(asked_for("x.so"), "x.so||0.500000");
+  EXPECT_EQ(asked_for("./x.so:g=0.25"), "./x.so||0.250000");
+  EXPECT_EQ(asked_for("./x.so:foo"), "./x.so|foo|0.500000");
+  EXPECT_EQ(asked_for("./x.so:foo:g=0.25,timer_us=1"), "./x.so|foo|0.250000");
+  EXPECT_EQ(asked_for("dcqcn:g=1"), "dcqcn|1.000000");
+  const auto policy = registry.find_path_selector("./x.so:foo");
+  ASSERT_TRUE(policy.ok());
+  EXPECT_EQ(policy.value()->name, "./x.so|foo");
+  const auto parameters = registry.find_path_selector("./x.so:foo:g=1");
+  ASSERT_FALSE(parameters.ok());
+  EXPECT_THAT(parameters.error().message(), HasSubstr("no parameters"));
+}
+
+TEST(Registry, WithoutALoaderRefusesFiles) {
+  EXPECT_THAT(refusal_of("./x.so"), AllOf(HasSubstr("./x.so"), HasSubstr("builtin_registry")));
+}
+
 }  // namespace
 }  // namespace spindrift

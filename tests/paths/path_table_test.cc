@@ -385,5 +385,22 @@ TEST(PathTable, NoAllocationAfterConstruction) {
   EXPECT_EQ(allocation_count(), before);
 }
 
+class Wild final : public PathSelector {
+ public:
+  void pick(std::span<PathId> out) override { std::fill(out.begin(), out.end(), PathId{999}); }
+  void on_feedback(std::span<const PathFeedback> /*feedback*/) override {}
+  void describe(StateWriter& /*out*/) const override {}
+};
+
+TEST(PathTable, ChoosesByItselfWhenASelectorPicksWhatIsNoPath) {
+  PathTable table(std::make_unique<Wild>(), 4);
+  std::uint64_t wild = 0;
+  table.count_wild_picks_in(wild);
+  const auto path = table.pick(Time{});
+  ASSERT_TRUE(path.has_value());
+  EXPECT_LT(path->value, 4);
+  EXPECT_GT(wild, 0U);
+}
+
 }  // namespace
 }  // namespace spindrift::test

@@ -75,5 +75,50 @@ TEST(Flow, PacesToTheRateAndCatchesUpAtMostItsBurst) {
   EXPECT_GT(flow.next_send_time(), start + 998us);
 }
 
+struct Misfit {
+  const char* name;
+  SendLimits asked;
+  SendLimits used;
+  bool is_counted = true;
+};
+
+TEST(Flow, LimitsThatMakeNoSenseAreCorrectedAndCounted) {
+  const FlowInfo flow{.now = Time(1s), .link_rate = Rate::gbps(1), .mtu_bytes = 1500};
+  const Time soon = Time(1s) + LimitCheck::kSoonest;
+  const Misfit misfits[] = {
+      {"fits", {.window_bytes = 1500}, {.window_bytes = 1500}, false},
+      {"link rate", {.pacing_rate = Rate::gbps(1)}, {.pacing_rate = Rate::gbps(1)}, false},
+      {"window", {.window_bytes = 0}, {.window_bytes = 1500}},
+      {"too fast", {.pacing_rate = Rate::gbps(2)}, {.pacing_rate = Rate::gbps(1)}},
+      {"too slow",
+       {.pacing_rate = Rate::bits_per_second(1)},
+       {.pacing_rate = LimitCheck::kSlowest}},
+      {"credit", {.credit_bytes = 7}, {}},
+      {"past", {.timer = Time(1s)}, {.timer = soon}},
+  };
+  for (const Misfit& misfit : misfits) {
+    SCOPED_TRACE(misfit.name);
+    std::uint64_t clamped = 0;
+    const Flow checked(std::make_unique<Fixed>(misfit.asked), 2000, kNoLimit,
+                       LimitCheck(flow, CcTraits{}, clamped));
+    EXPECT_EQ(checked.limits(), misfit.used);
+    EXPECT_EQ(clamped, misfit.is_counted ? 1U : 0U);
+    EXPECT_EQ(*checked.check().complaint() != '\0', misfit.is_counted);
+  }
+}
+
+TEST(Flow, AnOverdueTimerMayStandUntilItHasFired) {
+  std::uint64_t clamped = 0;
+  Flow flow(std::make_unique<Fixed>(SendLimits{.timer = Time(2s)}), 2000, kNoLimit,
+            LimitCheck(FlowInfo{.now = Time(1s), .mtu_bytes = 1500}, CcTraits{}, clamped));
+  AckEvent ack{.now = Time(3s)};
+  flow.on_ack(ack);
+  EXPECT_EQ(flow.limits().timer, Time(2s));
+  EXPECT_EQ(clamped, 0U);
+  flow.on_signal(Time(3s), TimerFired{});
+  EXPECT_EQ(flow.limits().timer, Time(3s) + LimitCheck::kSoonest);
+  EXPECT_EQ(clamped, 1U);
+}
+
 }  // namespace
 }  // namespace spindrift

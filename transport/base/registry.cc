@@ -50,6 +50,36 @@ std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
+// "name:parameters", "file", "file:parameters", "file:name" or "file:name:parameters".
+struct Spec {
+  std::string_view file;  // empty: none
+  std::string_view name;
+  std::optional<std::string_view> parameters;
+};
+
+Spec split_spec(std::string_view text) {
+  Spec out;
+  std::size_t colon = text.find(':');
+  if (names_file(text)) {
+    out.file = text.substr(0, colon);
+    text = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+    colon = text.find(':');
+    if (text.substr(0, colon).find('=') != std::string_view::npos) {
+      out.parameters = text;
+      return out;
+    }
+  }
+  out.name = text.substr(0, colon);
+  if (colon != std::string_view::npos) out.parameters = text.substr(colon + 1);
+  return out;
+}
+
+Error loads_no_files(std::string_view file) {
+  return Error(
+      ErrorCode::kUnsupported,
+      absl::StrFormat("%s is a file, and this registry loads none; use builtin_registry()", file));
+}
+
 // Reads "key=value,key=value" for one algorithm.
 class ParameterReader {
  public:
@@ -114,23 +144,44 @@ class ParameterReader {
 
 }  // namespace
 
+bool names_file(std::string_view spec) {
+  const std::string_view head = spec.substr(0, spec.find(':'));
+  return head.find('/') != std::string_view::npos || head.ends_with(".so");
+}
+
 Result<Registry::CcChoice> Registry::find_congestion_control(std::string_view spec) const {
-  const std::size_t colon = spec.find(':');
-  const std::string_view name = spec.substr(0, colon);
+  const Spec parts = split_spec(spec);
   CcChoice choice;
-  choice.info = find_by_name(congestion_controls_, name);
+  if (!parts.file.empty()) {
+    if (loader_ == nullptr) return loads_no_files(parts.file);
+    const auto found = loader_->congestion_control(*this, parts.file, parts.name);
+    if (!found.ok()) return found.error();
+    choice.info = found.value();
+  } else {
+    choice.info = find_by_name(congestion_controls_, parts.name);
+  }
   if (choice.info == nullptr) {
-    return unknown_name("congestion control", name, congestion_controls_);
+    return unknown_name("congestion control", parts.name, congestion_controls_);
   }
   ParameterReader reader(*choice.info, choice.values);
-  if (colon != std::string_view::npos) {
-    const Status status = reader.read(spec.substr(colon + 1));
+  if (parts.parameters) {
+    const Status status = reader.read(*parts.parameters);
     if (!status.ok()) return status.error();
   }
   return choice;
 }
 
 Result<const PathSelectorInfo*> Registry::find_path_selector(std::string_view name) const {
+  const Spec parts = split_spec(name);
+  if (!parts.file.empty()) {
+    if (loader_ == nullptr) return loads_no_files(parts.file);
+    if (parts.parameters) {
+      return Error(ErrorCode::kInvalidArgument,
+                   absl::StrFormat("%s: path selectors take no parameters, but there is '%s'",
+                                   parts.file, *parts.parameters));
+    }
+    return loader_->path_selector(*this, parts.file, parts.name);
+  }
   const PathSelectorInfo* info = find_by_name(path_selectors_, name);
   if (info == nullptr) return unknown_name("path selector", name, path_selectors_);
   return info;

@@ -38,7 +38,10 @@ std::optional<PathId> PathTable::pick(Time now) {
   for (int i = 0; i < kProposals; ++i) {
     PathId id{};
     selector_->pick({&id, 1});
-    SPINDRIFT_DCHECK(id.value < paths_.size());
+    if (id.value >= paths_.size()) {
+      if (wild_picks_ != nullptr) ++*wild_picks_;
+      continue;
+    }
     if (takes(paths_[id.value], now)) return start_burst(id);
   }
   return start_burst(fall_back(now));

@@ -37,6 +37,10 @@ class PathTable {
   // `path_count` is 1..kMaxPaths and the one the selector was made for.
   PathTable(std::unique_ptr<PathSelector> selector, std::uint32_t path_count);
 
+  // `counter` must outlive the table. Counts picks of the selector that are no path; they are
+  // passed over.
+  void count_wild_picks_in(std::uint64_t& counter) { wild_picks_ = &counter; }
+
   std::uint32_t size() const { return static_cast<std::uint32_t>(paths_.size()); }
   // A path for the next burst; nothing only when all are DENIED.
   [[nodiscard]] std::optional<PathId> pick(Time now);
@@ -86,6 +90,7 @@ class PathTable {
 
   std::unique_ptr<PathSelector> selector_;
   std::vector<Path> paths_;
+  std::uint64_t* wild_picks_ = nullptr;
   PathSet usable_;
   PathSet bad_;
   mutable Time next_probe_ = kNever;  // of all BAD paths
