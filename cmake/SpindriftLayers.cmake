@@ -68,6 +68,15 @@ function(spindrift_program target)
   target_link_libraries(${target} PRIVATE ${arg_LINKS})
 endfunction()
 
+# spindrift_plugin(<target> SOURCES ...): a shared object that is loaded at run time
+# (spindrift/plugin.h); public headers only, and nothing of the library is linked into it.
+function(spindrift_plugin target)
+  cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
+  add_library(${target} MODULE ${arg_SOURCES})
+  spindrift_compile_options(${target})
+  spindrift_sees(${target})
+endfunction()
+
 # spindrift_test(<name> SOURCES ... SEES <layer>... LINKS <library>... [LABELS ...] [TIMEOUT s]):
 # a GoogleTest program, run by ctest as a whole.
 function(spindrift_test name)

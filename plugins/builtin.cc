@@ -1,4 +1,5 @@
 // The composition root: the tables of everything that ships, and endpoints by address.
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -7,6 +8,7 @@
 #include "spindrift/open.h"
 
 #include "cc/algorithms.h"
+#include "plugins/plugin_loader.h"
 #include "providers/udp/udp_io.h"
 #include "providers/wrap/fault_io.h"
 #include "providers/wrap/fault_spec.h"
@@ -27,6 +29,12 @@ Registry make_registry() {
   }
   registry.add(udp_provider());
   return registry;
+}
+
+PluginLoader& plugin_loader() {
+  // Never destroyed, like the registry.
+  static PluginLoader* const loader = new PluginLoader;
+  return *loader;
 }
 
 // Faults lie outside the capture, so that the file shows what really left the host.
@@ -60,14 +68,33 @@ Status add_rails(PacketIo& io, const Url& url) {
 
 const Registry& builtin_registry() {
   // Never destroyed: endpoints of other static objects may still use it at exit.
-  static const Registry* const registry = new Registry(make_registry());
+  static const Registry* const registry = [] {
+    auto* made = new Registry(make_registry());
+    made->load_files_with(plugin_loader());
+    const char* files =
+        std::getenv("SPINDRIFT_PLUGINS");  // NOLINT(concurrency-mt-unsafe): only read
+    if (files != nullptr) plugin_loader().add_list(files, *made);
+    return made;
+  }();
   return *registry;
+}
+
+std::vector<PluginReport> plugins() {
+  (void)builtin_registry();  // reads SPINDRIFT_PLUGINS
+  return plugin_loader().reports();
+}
+
+Status load_plugin(std::string_view file, Registry& registry) {
+  return plugin_loader().add_all(file, registry);
 }
 
 Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
                                                 const OpenOptions& options) {
   const Result<Url> url = parse_url(address);
   if (!url.ok()) return url.error();
+  for (const PluginReport& plugin : plugins())
+    if (!plugin.error.empty())
+      return Error(ErrorCode::kInvalidArgument, "SPINDRIFT_PLUGINS: " + plugin.error);
   const auto provider = builtin_registry().find_provider(url.value().scheme);
   if (!provider.ok()) return provider.error();
   auto opened = provider.value()->open(url.value());

@@ -1,24 +1,42 @@
 #pragma once
 // Opening an endpoint by address, with everything that ships. Implemented in plugins/builtin.cc.
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "spindrift/endpoint.h"
 
 namespace spindrift {
 
-// All algorithms, path policies and providers that ship. Built once, lives forever.
-const Registry& builtin_registry();
+// All algorithms, path policies and providers that ship, and those of the shared objects that the
+// environment variable SPINDRIFT_PLUGINS names ("./liba.so:/opt/libb.so"). Loads shared objects
+// that are named where an algorithm or a policy is chosen. Built once, lives forever.
+SPINDRIFT_EXPORT const Registry& builtin_registry();
+
+// A shared object with algorithms and policies (plugin.h) that this process has loaded, or that
+// SPINDRIFT_PLUGINS names and that could not be.
+struct PluginReport {
+  std::string file;
+  std::vector<std::string> congestion_controls;
+  std::vector<std::string> path_selectors;
+  std::string error;  // why it is not loaded; empty: it is
+};
+SPINDRIFT_EXPORT std::vector<PluginReport> plugins();
+
+// Adds what a shared object offers to a registry of the caller's.
+SPINDRIFT_EXPORT Status load_plugin(std::string_view file, Registry& registry);
 
 // Opens the provider that `address` names ("udp://127.0.0.1:0", or just "udp://") and puts an
 // endpoint on it. Addresses given become its rails. `faults` ("loss=1%,reorder=5%", empty: none)
-// and `capture` (a pcap file, empty: none) wrap the provider.
+// and `capture` (a pcap file, empty: none) wrap the provider. Refuses when a shared object of
+// SPINDRIFT_PLUGINS could not be loaded.
 struct OpenOptions {
   EndpointConfig endpoint{};
   std::string faults;
   std::string capture;
 };
-Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
-                                                const OpenOptions& options = {});
+SPINDRIFT_EXPORT Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
+                                                                 const OpenOptions& options = {});
 
 }  // namespace spindrift
