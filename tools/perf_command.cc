@@ -8,6 +8,7 @@
 #include "tools/perf/arguments.h"
 #include "tools/perf/client.h"
 #include "tools/perf/local.h"
+#include "tools/perf/plugin_names.h"
 #include "tools/perf/server.h"
 
 namespace spindrift::tools {
@@ -24,7 +25,9 @@ int run_local(perf::PerfOptions options) {
   return perf::Client(options, [&server] { return server.death(); }).run();
 }
 
-int run_perf(const perf::PerfArguments& arguments) {
+int run_perf(perf::PerfArguments& arguments) {
+  const Status adopted = perf::adopt_plugins(arguments);
+  if (!adopted.ok()) return complain("perf", adopted.error().message(), kExitUsage);
   const Result<perf::PerfOptions> checked = perf::check_arguments(arguments, builtin_registry());
   if (!checked.ok()) return complain("perf", checked.error().message(), kExitUsage);
   const perf::PerfOptions& options = checked.value();

@@ -76,6 +76,16 @@ TEST(SessionSetup, WithAnyMemberMissingOrOfAnotherTypeIsAnErrorAndNoException) {
   }
 }
 
+TEST(SessionSetup, ThatNamesAFileIsRefused) {
+  for (const char* key : {"congestion_control", "path_selector"}) {
+    json message = to_json(example_setup());
+    message["transport"][key] = "./libevil.so";
+    const Result<SessionSetup> parsed = parse_setup(message);
+    ASSERT_FALSE(parsed.ok()) << key;
+    EXPECT_NE(parsed.error().message().find("./libevil.so"), std::string::npos);
+  }
+}
+
 TEST(SessionSetup, BeyondTheLimitsIsRefused) {
   const auto with = [](const char* key, const json& value) {
     json message = to_json(example_setup());

@@ -114,9 +114,11 @@ void add_measurement_options(CLI::App& app, Options& options) {
 
 void add_transport_options(CLI::App& app, Options& options) {
   ConnectOptions& connection = options.connection;
-  app.add_option("--cc", connection.congestion_control, "congestion control")
+  app.add_option("--cc", connection.congestion_control,
+                 "congestion control, or a plug-in's file: ./libfoo.so:g=0.1")
       ->capture_default_str();
-  app.add_option("--path-selector", connection.path_selector, "how packets choose a path")
+  app.add_option("--path-selector,--path-policy", connection.path_selector,
+                 "how packets choose a path: a name, or a plug-in's file")
       ->capture_default_str();
   app.add_option("--paths", connection.path_count, "paths per connection")
       ->check(CLI::Range(1U, 256U))

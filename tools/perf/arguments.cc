@@ -84,9 +84,11 @@ void declare_transport(CLI::App& app, PerfArguments* a) {
   const char* group = "Transport";
   app.add_option(
          "--cc", a->congestion_control,
-         "congestion control, with parameters: nscc, dcqcn:g=0.004 ('spindrift info' lists)")
+         "congestion control, with parameters: nscc, dcqcn:g=0.004 ('spindrift info' lists), or a "
+         "plug-in's file: ./libfoo.so:g=0.1")
       ->group(group);
-  app.add_option("--path-selector", a->path_selector, "reps, round_robin, single ...")
+  app.add_option("--path-selector,--path-policy", a->path_selector,
+                 "reps, round_robin, single ..., or a plug-in's file: ./libfoo.so")
       ->group(group);
   app.add_option("--paths", a->paths, "paths per connection, 1..256 (16)")->group(group);
   app.add_option("--burst", a->burst, "bytes on one path before the next, 0..1M (64K)")

@@ -199,11 +199,16 @@ Result<SessionSetup> parse_setup(const json& message) {
   if (!shape) return not_understood("description of the test");
   Result<RemoteRegion> region = decode_region(text_or(message, "region", ""));
   if (!region.ok()) return region.error();
-  const auto transport = message.find("transport");
-  return SessionSetup{
-      .shape = *shape,
-      .transport = decode_transport(transport == message.end() ? json() : *transport),
-      .region = region.value()};
+  const auto found = message.find("transport");
+  TransportChoice transport = decode_transport(found == message.end() ? json() : *found);
+  for (const std::string& choice : {transport.congestion_control, transport.path_selector}) {
+    if (!names_file(choice)) continue;
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrFormat("the client names the file %s; a server loads no files for a "
+                                 "client. Start it with SPINDRIFT_PLUGINS and give the name",
+                                 choice));
+  }
+  return SessionSetup{.shape = *shape, .transport = std::move(transport), .region = region.value()};
 }
 
 Result<Ready> parse_ready(const json& message) {
