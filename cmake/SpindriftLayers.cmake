@@ -68,6 +68,17 @@ function(spindrift_program target)
   target_link_libraries(${target} PRIVATE ${arg_LINKS})
 endfunction()
 
+# spindrift_c_program(<target> SOURCES ... [LINKS <library>...]): C11, public headers only.
+function(spindrift_c_program target)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${target} ${arg_SOURCES})
+  set_target_properties(${target} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
+                                             LINKER_LANGUAGE CXX)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+  spindrift_sees(${target})
+  target_link_libraries(${target} PRIVATE ${arg_LINKS})
+endfunction()
+
 # spindrift_plugin(<target> SOURCES ...): a shared object that is loaded at run time
 # (spindrift/plugin.h); public headers only, and nothing of the library is linked into it.
 function(spindrift_plugin target)
