@@ -31,6 +31,15 @@ nlohmann::json example_host() {
                 {"max", 1.0},
                 {"help", "gain."}}}}}}},
           {"path_selectors", {{{"name", "reps"}, {"summary", "recycled entropies"}}}},
+          {"plugins",
+           {{{"file", "./liba.so"},
+             {"congestion_controls", {"aimd"}},
+             {"path_selectors", {"evens"}},
+             {"error", ""}},
+            {{"file", "./libb.so"},
+             {"congestion_controls", nlohmann::json::array()},
+             {"path_selectors", nlohmann::json::array()},
+             {"error", "no such file"}}}},
           {"cpu", {{"model", "a cpu"}, {"features", {{"avx2", true}}}}},
           {"limits",
            {to_json(Limit{.name = "memlock", .value = 1, .wanted = 2, .why = "w", .remedy = "r"})}},
@@ -45,7 +54,8 @@ nlohmann::json example_host() {
 TEST(FormatHost, ShowsEveryPartOfTheDocument) {
   const std::string text = format_host(example_host());
   for (const char* part : {"udp", "ready", "absent", "not in this version", "nscc", "needs ecn",
-                           "alpha", "0.5 ratio (0..1)", "reps", "a cpu", "avx2: yes", "LOW",
+                           "alpha", "0.5 ratio (0..1)", "reps", "./liba.so offers aimd, evens",
+                           "./libb.so is not loaded: no such file", "a cpu", "avx2: yes", "LOW",
                            "wanted 2: r", "eth0", "MTU 9000", "100 Gb/s", "10.0.0.1"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }

@@ -55,6 +55,19 @@ void append_policies(const json& policies, std::string* out) {
   }
 }
 
+void append_plugins(const json& plugins, std::string* out) {
+  if (plugins.empty()) return;
+  *out += "\nPlug-ins\n";
+  for (const json& plugin : plugins) {
+    json offers = plugin["congestion_controls"];
+    offers.insert(offers.end(), plugin["path_selectors"].begin(), plugin["path_selectors"].end());
+    const bool is_loaded = text(plugin["error"]).empty();
+    absl::StrAppendFormat(
+        out, "  %s %s\n", text(plugin["file"]),
+        is_loaded ? "offers " + joined(offers, ", ") : "is not loaded: " + text(plugin["error"]));
+  }
+}
+
 void append_limits(const json& limits, std::string* out) {
   *out += "\nLimits\n";
   for (const json& limit : limits) {
@@ -90,6 +103,7 @@ std::string format_host(const json& host) {
   append_providers(host["providers"], &out);
   append_algorithms(host["congestion_controls"], &out);
   append_policies(host["path_selectors"], &out);
+  append_plugins(host["plugins"], &out);
   absl::StrAppendFormat(&out, "\nCPU\n  %s\n ", text(host["cpu"]["model"]));
   const json& features = host["cpu"]["features"];
   for (auto at = features.begin(); at != features.end(); ++at) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "spindrift/open.h"
 #include "spindrift/version.h"
 
 #include "tools/info/system.h"
@@ -85,6 +86,17 @@ json describe_policies(const Registry& registry) {
   return out;
 }
 
+json describe_plugins() {
+  json out = json::array();
+  for (const PluginReport& plugin : plugins()) {
+    out.push_back({{"file", plugin.file},
+                   {"congestion_controls", plugin.congestion_controls},
+                   {"path_selectors", plugin.path_selectors},
+                   {"error", plugin.error}});
+  }
+  return out;
+}
+
 }  // namespace
 
 json describe_host(const Registry& registry) {
@@ -93,6 +105,7 @@ json describe_host(const Registry& registry) {
           {"providers", describe_providers(registry)},
           {"congestion_controls", describe_algorithms(registry)},
           {"path_selectors", describe_policies(registry)},
+          {"plugins", describe_plugins()},
           {"cpu", describe_cpu()},
           {"limits", describe_limits()},
           {"interfaces", describe_interfaces()}};
