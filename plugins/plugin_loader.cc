@@ -71,7 +71,7 @@ std::string names_of(const std::deque<Part>& parts) {
   std::string names;
   for (const Part& part : parts)
     absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(part.info().name));
-  return names.empty() ? "none" : names;
+  return names;
 }
 
 // The part of that name; without a name the only one.
@@ -85,10 +85,12 @@ const Part* choose(const std::deque<Part>& parts, std::string_view name) {
 
 Error no_choice(std::string_view kind, std::string_view file, std::string_view name,
                 const std::string& names) {
+  if (names.empty())
+    return Error(ErrorCode::kNotFound, absl::StrFormat("plug-in %s offers no %s", file, kind));
   if (name.empty())
-    return Error(
-        ErrorCode::kNotFound,
-        absl::StrFormat("plug-in %s: name the %s, %s:NAME, one of: %s", file, kind, file, names));
+    return Error(ErrorCode::kNotFound,
+                 absl::StrFormat("plug-in %s offers several: name the %s, %s:NAME, one of: %s",
+                                 file, kind, file, names));
   return Error(ErrorCode::kNotFound, absl::StrFormat("plug-in %s offers no %s '%s'; it offers: %s",
                                                      file, kind, name, names));
 }

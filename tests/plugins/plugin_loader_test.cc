@@ -82,7 +82,7 @@ TEST(PluginLoader, SaysWhatThereIsToChooseFrom) {
   EXPECT_THAT(parameter.error().message(), HasSubstr("0.01..0.9"));
   const auto policy = registry.find_path_selector(CUSTOM_CC);
   ASSERT_FALSE(policy.ok());
-  EXPECT_THAT(policy.error().message(), HasSubstr("none"));
+  EXPECT_THAT(policy.error().message(), HasSubstr("offers no path selector"));
 }
 
 TEST(PluginLoader, RefusesWhatIsNoPlugin) {
