@@ -23,6 +23,7 @@ struct Chosen {
 class PluginEndpoint : public ::testing::Test {
  protected:
   void open(const Chosen& chosen) {
+    pair_.reset();  // before its world
     world_ = all_worlds()[0].make();
     Pair::Options options;
     options.connect.congestion_control = chosen.congestion_control;
