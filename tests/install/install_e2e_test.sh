@@ -23,7 +23,7 @@ export LD_LIBRARY_PATH="$library"
 
 # C++ by find_package, against both libraries.
 cmake -S "$here" -B "$work/outside" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug \
-  -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >"$work/log"
+  -DCMAKE_CXX_COMPILER="$cxx" >"$work/log"
 cmake --build "$work/outside" -j 2 >"$work/log"
 "$work/outside/with_shared"
 "$work/outside/with_static"

@@ -19,7 +19,7 @@ expect() {
   fi
 }
 
-perf=("$tool" perf local --op write -s 64K -n 200)
+perf=("$tool" perf local -s 64K -n 200)
 expect 0 'aimd' "${perf[@]}" --cc "$custom"
 expect 0 'aimd' "${perf[@]}" --op read --cc "$custom:decrease=0.3"
 expect 0 'evens' "${perf[@]}" --path-policy "$plugins/several.so"
