@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "spindrift/registry.h"
+
 #include "absl/strings/str_format.h"
 
 namespace spindrift::perf {
