@@ -236,7 +236,7 @@ TEST_P(EndpointContract, TheConnectionsDefaultTimeoutHolds) {
   ASSERT_TRUE(pair.wait_completions(*pair.a, 1));
   EXPECT_GE(world->now() - start, 10ms);
   if (world->network() != nullptr) {
-    EXPECT_LE(world->now() - start, 11ms);
+    EXPECT_LE(world->now() - start, 50ms);
   }
   ASSERT_TRUE(pair.wait_completions(*pair.a, 2));
   EXPECT_GE(world->now() - start, 60ms);
