@@ -255,8 +255,9 @@ TEST_P(EndpointContract, ExactlyOnceOnASinglePathAndWithEveryPolicyUnderLoss) {
 }
 
 // One dark path costs what was in flight on it, and it is used again when it returns.
+// Long enough to be met by a process that shares its processor with many.
 TEST_P(EndpointContract, ABlackholeOfOnePathIsLeftAndRestored) {
-  Pair::Options options = options_for("blackhole=ev3@0s+100ms", 3);
+  Pair::Options options = options_for("blackhole=ev3@0s+500ms", 3);
   options.connect.path_selector = "round_robin";
   options.connect.burst_bytes = 0;
   Pair pair(*world, options);
@@ -266,22 +267,21 @@ TEST_P(EndpointContract, ABlackholeOfOnePathIsLeftAndRestored) {
   const Sge source = from.all();
   std::size_t posted = 0;
   bool was_bad = false;
-  const Time start = world->now();
+  bool is_restored = false;
   ASSERT_TRUE(pair.run_until(
       [&] {
-        if (pair.a_done.size() == posted && world->now() - start < 400ms) {
+        const bool is_bad = pair.a->paths(pair.ab).at(3).state == "bad";
+        was_bad = was_bad || is_bad;
+        is_restored = was_bad && !is_bad;
+        if (pair.a_done.size() == posted && !is_restored) {
           ++posted;
           EXPECT_TRUE(
               pair.post_a({.kind = OpKind::kWrite, .local = {&source, 1}, .remote_key = to.key()}));
         }
-        const auto paths = pair.a->paths(pair.ab);
-        was_bad = was_bad || paths.at(3).state == "bad";
-        return world->now() - start > 400ms && pair.a_done.size() == posted;
+        return is_restored && pair.a_done.size() == posted;
       },
       60s));
-  EXPECT_TRUE(was_bad);
   EXPECT_THAT(statuses(pair.a_done), testing::Each(OpStatus::kOk));
-  EXPECT_NE(pair.a->paths(pair.ab).at(3).state, "bad");
   EXPECT_GT(counter(*pair.a, pair.ab, "paths_restored"), 0U);
 }
 

@@ -182,7 +182,9 @@ TEST_P(EndpointContract, TwoConnectionsRaceForOneSharedBuffer) {
     EXPECT_TRUE(to.matches(2, 0, 100000));
   }
   EXPECT_GT(counter(*pair.b, "receiver_not_ready"), 0U);
-  EXPECT_EQ(counter(*pair.a, "retransmits_timeout"), 0U);
+  if (world->network() != nullptr) {  // a host may hold a process up for longer than any timeout
+    EXPECT_EQ(counter(*pair.a, "retransmits_timeout"), 0U);
+  }
 }
 
 TEST_P(EndpointContract, SharedQueuesTakeReceivesOnlyAndTheirConnectionsNoOwnOnes) {
