@@ -242,10 +242,10 @@ void run_timers(EngineContext& ctx, Connection& c, Time now) {
     run_open_timers(ctx, c, now);
   else
     handshake_timer(ctx, c, now);
-  if (!is_over(c.phase)) ctx.timers.arm(c.index, next_timer(c));
+  if (!is_over(c.phase)) ctx.timers.arm(c.index, next_timer(c, now));
 }
 
-Time next_timer(const Connection& c) {
+Time next_timer(const Connection& c, Time now) {
   if (is_over(c.phase)) return kNever;
   Time next = c.earliest_deadline;
   if (!carries_data(c.phase)) return std::min(next, handshake_deadline(c));
@@ -257,8 +257,7 @@ Time next_timer(const Connection& c) {
   if (c.phase == Phase::kClosing) next = std::min(next, c.close_gives_up);
   if (c.waiting_since != kNever) next = std::min(next, silent_since(c) + silence_limit(c));
   if (!c.send->lost.is_empty() || send.queue.next_request != send.queue.requests.end_serial())
-    if (!c.flow->limits().pacing_rate.is_unlimited())
-      next = std::min(next, c.flow->next_send_time());
+    if (c.flow->is_paced_out(now)) next = std::min(next, c.flow->next_send_time());
   return next;
 }
 

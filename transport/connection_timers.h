@@ -8,7 +8,7 @@ namespace spindrift {
 // Runs what is due; called when the connection's timer fires.
 void run_timers(EngineContext& ctx, Connection& c, Time now);
 // The true next deadline.
-[[nodiscard]] Time next_timer(const Connection& c);
+[[nodiscard]] Time next_timer(const Connection& c, Time now);
 
 // Called when nothing more can be sent: if the next message waits for receive credits and nothing
 // is in flight, nothing will ever be acknowledged, and only a probe finds out about credits whose

@@ -326,7 +326,7 @@ std::size_t PacketEngine::transmit(Connection& c, std::span<TxPacket> out, Time 
   more = more || owes_anything(c) || (count == out.size() && !is_over(c.phase));
   if (is_over(c.phase)) return count;
   if (c.send) note_credit_wait(c, now);
-  ctx_.arm(c, next_timer(c));
+  ctx_.arm(c, next_timer(c, now));
   return count;
 }
 
