@@ -426,6 +426,10 @@ void on_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now
       return;
     case wire::NackCode::kClosing:
     case wire::NackCode::kClosingInError:
+      if (c.phase == Phase::kClosing) {  // all our work is done: this side wanted no more
+        end_connection(ctx, c, Phase::kClosed);
+        return;
+      }
       fail_connection(ctx, c, OpStatus::kPeerGone, describe_peer(c) + " aborted the connection");
       return;
     default:

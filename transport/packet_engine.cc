@@ -111,6 +111,13 @@ void answer_afterwards(EngineContext& ctx, Connection& c, const wire::Pds& pds,
   } else if (!std::holds_alternative<wire::RudRequest>(pds.header)) {
     return;
   }
+  // The peer's farewell came behind everything else: what still comes are copies and questions.
+  if (c.phase == Phase::kClosed && c.receive->has_close &&
+      c.receive->log.cumulative() >= c.receive->close_psn) {
+    c.receive->ack.owes_update = true;
+    ctx.make_ready(c);
+    return;
+  }
   if (c.receive->has_fault && c.phase == Phase::kFailed) {
     if (c.receive->nack_count == 0)
       c.receive->nacks[c.receive->nack_count++] = {
