@@ -1,5 +1,6 @@
 // The loop: the only place where packets meet time and the provider.
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -64,7 +65,12 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(std::unique_ptr<PacketIo> io,
   identity.host_id = host_identity();
   identity.progresses_alone = config.has_guardian;
   identity.seed = config.seed == 0 ? random_u64() : config.seed;
-  fill_random(std::as_writable_bytes(std::span(identity.cookie_key)));
+  if (config.seed == 0) {
+    fill_random(std::as_writable_bytes(std::span(identity.cookie_key)));
+  } else {  // cookies become PSNs, and with a seed all PSNs repeat
+    const std::uint64_t words[] = {~config.seed, config.seed};
+    std::memcpy(identity.cookie_key.data(), words, sizeof(words));
+  }
   auto endpoint = std::make_unique<EndpointImpl>(std::move(io), config, registry, identity);
   const Status started = endpoint->start();
   if (!started.ok()) return started.error();
