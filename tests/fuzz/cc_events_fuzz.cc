@@ -1,45 +1,21 @@
 // Operation lists over every congestion control algorithm: whatever the events say, the limits stay
 // sane. The first bytes choose the algorithm and the network; each later group is one event.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
 #include "spindrift/congestion_control.h"
 
 #include "cc/algorithms.h"
+#include "tests/fuzz/input.h"
 #include "transport/base/check.h"
 
 namespace spindrift {
 namespace {
 
-// Reads numbers from the input; zeros after its end.
-class Input {
- public:
-  explicit Input(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
-  bool is_empty() const { return bytes_.empty(); }
-  std::uint8_t u8() { return take<std::uint8_t>(); }
-  std::uint32_t u32() { return take<std::uint32_t>(); }
-  std::uint64_t u64() { return take<std::uint64_t>(); }
-  Duration duration() { return Duration(static_cast<std::int64_t>(u64() >> (24 + u8() % 40))); }
-  Rate rate() { return Rate::bits_per_second(u64() >> (24 + u8() % 40)); }
-
- private:
-  template <class T>
-  T take() {
-    T value{};
-    const std::size_t count = std::min(sizeof(T), bytes_.size());
-    if (count > 0) std::memcpy(&value, bytes_.data(), count);
-    bytes_ = bytes_.subspan(count);
-    return value;
-  }
-  std::span<const std::uint8_t> bytes_;
-};
-
-AckEvent ack_event(Input& in, Time now, const FlowInfo& flow) {
+AckEvent ack_event(FuzzInput& in, Time now, const FlowInfo& flow) {
   AckEvent event;
   event.now = now;
   event.sent_time = now - in.duration();
@@ -58,7 +34,7 @@ AckEvent ack_event(Input& in, Time now, const FlowInfo& flow) {
   return event;
 }
 
-LossEvent loss_event(Input& in, Time now) {
+LossEvent loss_event(FuzzInput& in, Time now) {
   LossEvent event;
   event.now = now;
   event.newest_sent_time = now - in.duration();
@@ -70,7 +46,7 @@ LossEvent loss_event(Input& in, Time now) {
 }
 
 // A changed path is noted in `flow`.
-Signal signal_of(Input& in, FlowInfo& flow) {
+Signal signal_of(FuzzInput& in, FlowInfo& flow) {
   switch (in.u8() % 5) {
     case 0:
       return CongestionNotification{};
@@ -93,7 +69,7 @@ void check_sane(const SendLimits& limits, Time now, const FlowInfo& flow) {
   SPINDRIFT_CHECK(flow.link_rate.is_unlimited() || limits.pacing_rate <= flow.link_rate);
 }
 
-FlowInfo flow_info(Input& in) {
+FlowInfo flow_info(FuzzInput& in) {
   FlowInfo flow;
   flow.base_rtt = in.duration();
   flow.link_rate = in.rate();
@@ -102,7 +78,7 @@ FlowInfo flow_info(Input& in) {
   return flow;
 }
 
-void run(Input in) {
+void run(FuzzInput in) {
   static constexpr std::array<const CcInfo*, 3> kAlgorithms{&kFixedWindow, &kDcqcn, &kNscc};
   const CcInfo& info = *kAlgorithms[in.u8() % kAlgorithms.size()];
   std::vector<double> values;
@@ -132,6 +108,6 @@ void run(Input in) {
 }  // namespace spindrift
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
-  spindrift::run(spindrift::Input(std::span(data, bytes)));
+  spindrift::run(spindrift::FuzzInput(std::span(data, bytes)));
   return 0;
 }
