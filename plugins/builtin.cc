@@ -10,6 +10,7 @@
 #include "cc/algorithms.h"
 #include "plugins/plugin_loader.h"
 #include "providers/udp/udp_io.h"
+#include "providers/udp/udp_options.h"
 #include "providers/wrap/fault_io.h"
 #include "providers/wrap/fault_spec.h"
 #include "providers/wrap/pcap_io.h"
@@ -90,11 +91,12 @@ Status load_plugin(std::string_view file, Registry& registry) {
 
 Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
                                                 const OpenOptions& options) {
-  const Result<Url> url = parse_url(address);
+  Result<Url> url = parse_url(address);
   if (!url.ok()) return url.error();
   for (const PluginReport& plugin : plugins())
     if (!plugin.error.empty())
       return Error(ErrorCode::kInvalidArgument, "SPINDRIFT_PLUGINS: " + plugin.error);
+  if (url.value().scheme == "udp") add_udp_options(options.udp, url.value());
   const auto provider = builtin_registry().find_provider(url.value().scheme);
   if (!provider.ok()) return provider.error();
   auto opened = provider.value()->open(url.value());
