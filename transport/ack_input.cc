@@ -81,6 +81,7 @@ void acknowledge(AckWork& work, SentUnit& unit) {
   } else if (unit.state == State::kLost && !unit.was_spurious) {
     unit.was_spurious = true;  // declared lost, and here it is: it need not be sent again
     on_spurious(c, unit, work.now);
+    work.ctx.trace_unit(TraceKind::kSpurious, c, unit);
   }
   ++work.event.acked_packets;
   work.paths.add(unit);
@@ -118,6 +119,7 @@ void measure(AckWork& work, const wire::Ack& ack, const wire::NsccState& state, 
     // A second arrival of something that was acknowledged: the retransmission was needless.
     unit->was_spurious = true;
     on_spurious(c, *unit, work.now);
+    work.ctx.trace_unit(TraceKind::kSpurious, c, *unit);
   }
   const bool is_first_copy = unit->transmissions == 1 && !ack.is_retransmit;
   const bool is_second_copy = unit->transmissions == 2 && ack.is_retransmit;
@@ -135,6 +137,13 @@ void measure(AckWork& work, const wire::Ack& ack, const wire::NsccState& state, 
   }
 }
 
+void note_restored(AckWork& work, PathId path) {
+  if (work.c.paths->state(path) != PathState::kBad) return;
+  ++work.c.counters.paths_restored;
+  work.ctx.trace(TraceKind::kPath, work.c.id,
+                 {.cause = static_cast<std::uint8_t>(PathState::kGood), .path = path});
+}
+
 void give_path_feedback(AckWork& work, const SentUnit* trigger) {
   Connection& c = work.c;
   for (PathFeedback& feedback : work.paths.entries()) {
@@ -142,7 +151,7 @@ void give_path_feedback(AckWork& work, const SentUnit* trigger) {
     if (is_trigger) feedback.rtt = work.event.rtt;
     feedback.outcome =
         is_trigger && work.event.is_marked ? PathOutcome::kMarked : PathOutcome::kDelivered;
-    if (c.paths->state(feedback.path) == PathState::kBad) ++c.counters.paths_restored;
+    note_restored(work, feedback.path);
   }
   c.paths->on_feedback(work.paths.entries(), work.now, current_rto(c));
 }
@@ -179,6 +188,7 @@ void feed_flow(AckWork& work, const wire::NsccState& state, std::uint32_t& last_
   }
   c.flow->on_ack(work.event);
   work.ctx.arm(c, c.flow->limits().timer);
+  work.ctx.trace_limits(c, work.now);
 }
 
 // The SES response behind an ACK: receive credits, and how many duplicates came in.
@@ -224,7 +234,11 @@ void answer_probe(AckWork& work, const wire::Ack& ack, const AckView& view) {
     record.is_outstanding = false;
     ++c.counters.probes_answered;
     const Duration rtt = work.now - record.sent;
-    if (c.paths->state(record.path) == PathState::kBad) ++c.counters.paths_restored;
+    work.ctx.trace(TraceKind::kProbeAnswered, c.id,
+                   {.path = record.path,
+                    .first = record.opaque,
+                    .second = static_cast<std::uint64_t>(rtt.count())});
+    note_restored(work, record.path);
     c.paths->on_probe_reply(record.path, rtt);
     // Control packets overtake data: their RTT is a first guess and a lower bound, no more.
     if (!c.rtt.has_sample() && rtt > Duration{}) c.rtt.add(rtt);
@@ -375,6 +389,9 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
     work.is_retransmit = ack.is_retransmit;
   }
   if (!ack.is_probe) measure(work, ack, state, trigger);
+  ctx.trace(
+      TraceKind::kAckReceived, c.id,
+      {.first = cumulative.value, .second = static_cast<std::uint64_t>(work.event.rtt.count())});
   acknowledge_up_to(work, cumulative);
   for (std::uint64_t bits = view.sack_bitmap; bits != 0; bits &= bits - 1) {
     const auto at = static_cast<std::uint64_t>(std::countr_zero(bits));
@@ -402,6 +419,7 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
 
 void on_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
   ++c.counters.nacks_received;
+  ctx.trace(TraceKind::kNackReceived, c.id, {.first = nack.psn, .second = nack.code});
   const auto code = static_cast<wire::NackCode>(nack.code);
   const bool says_closing =
       code == wire::NackCode::kClosing || code == wire::NackCode::kClosingInError;

@@ -173,7 +173,7 @@ std::size_t send_nacks(Connection& c, std::span<TxPacket> out) {
   return sent;
 }
 
-void build_probe(Connection& c, PathId path, Time now, TxPacket& out) {
+void build_probe(EngineContext& ctx, Connection& c, PathId path, Time now, TxPacket& out) {
   SendState& send = *c.send;
   ProbeRecord& record = send.probes[send.next_opaque % send.probes.size()];
   record = {.sent = now, .path = path, .opaque = send.next_opaque, .is_outstanding = true};
@@ -186,6 +186,7 @@ void build_probe(Connection& c, PathId path, Time now, TxPacket& out) {
   probe.payload = static_cast<std::uint32_t>(send.log.longest_in_flight().value);
   finish_control(c, wire::encode(probe, out.header), path, out);
   ++c.counters.probes_sent;
+  ctx.trace(TraceKind::kProbeSent, c.id, {.path = path, .first = record.opaque});
 }
 
 void build_abort_notice(Connection& c, TxPacket& out) {
@@ -223,12 +224,12 @@ std::size_t send_owed(EngineContext& ctx, Connection& c, std::span<TxPacket> out
     build_abort_notice(c, out[sent++]);
   }
   if (c.send->path_probe && sent < out.size()) {
-    build_probe(c, *c.send->path_probe, now, out[sent++]);
+    build_probe(ctx, c, *c.send->path_probe, now, out[sent++]);
     c.send->path_probe.reset();
   }
   while (c.send->probes_wanted != 0 && sent < out.size()) {
     --c.send->probes_wanted;
-    build_probe(c, next_ack_path(c), now, out[sent++]);
+    build_probe(ctx, c, next_ack_path(c), now, out[sent++]);
   }
   ctx.transmissions += sent;
   return sent;

@@ -16,6 +16,10 @@ void let_go(EngineContext& ctx, Request& request) {
 // False when the queue is full: the error is the connection's, its work waits for room.
 bool push(EngineContext& ctx, Connection& c, const Completion& completion) {
   if (!ctx.completions.is_full()) {
+    if (completion.status != OpStatus::kOk) [[unlikely]]
+      ctx.trace(
+          TraceKind::kCompletionError, c.id,
+          {.cause = static_cast<std::uint8_t>(completion.status), .first = completion.user_data});
     ctx.completions.push_back(completion);
     return true;
   }
@@ -209,6 +213,7 @@ void end_connection(EngineContext& ctx, Connection& c, Phase phase) {
   if (c.phase == Phase::kRequested || c.phase == Phase::kAccepting) --ctx.half_open;
   if (carries_data(c.phase)) --ctx.open_connections;
   c.phase = phase;
+  ctx.trace_phase(c);
   if (c.send) {
     Ring<Request>& requests = c.send->queue.requests;
     for (std::size_t i = 0; i < requests.size(); ++i) {

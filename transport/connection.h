@@ -234,6 +234,8 @@ struct Connection {
   Time port_unreachable_since = kNever;
   std::uint32_t unreachable_remotes = 0;  // a bit per remote, since then
   Time unknown_since = kNever;            // the peer said it does not know this connection
+  SendLimits limits_traced{};
+  Time limits_traced_next{};
   ConnectionCounters counters;
   std::string error;
 };

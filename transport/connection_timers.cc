@@ -50,6 +50,9 @@ void check_rto(EngineContext& ctx, Connection& c, Time now) {
   ++c.send->timeouts_in_row;
   c.send->last_progress = now;
   c.send->probes_wanted = kProbesPerTimeout;
+  ctx.trace(TraceKind::kTimeout, c.id,
+            {.first = c.send->timeouts_in_row,
+             .second = static_cast<std::uint64_t>(current_rto(c).count())});
   ctx.make_ready(c);
 }
 
@@ -264,6 +267,7 @@ Time next_timer(const Connection& c, Time now) {
 void advance_close(EngineContext& ctx, Connection& c, Time now) {
   if (c.phase != Phase::kDraining || !c.send->queue.requests.is_empty()) return;
   c.phase = Phase::kClosing;
+  ctx.trace_phase(c);
   c.send->wants_close = true;
   c.close_gives_up = now + c.options.close_timeout;
   ctx.make_ready(c);

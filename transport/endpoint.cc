@@ -4,7 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "spindrift/tunables.h"
+
 #include "transport/base/random.h"
 #include "transport/completions.h"
 #include "transport/endpoint_impl.h"
@@ -18,51 +19,15 @@ constexpr std::size_t kBatch = 64;
 // More than this on a connection is a stream: it goes by turns.
 constexpr std::uint32_t kFewInFlight = 2;
 
-struct Bound {
-  std::string_view name;
-  std::uint64_t value;
-  std::uint64_t lowest;
-  std::uint64_t highest;
-};
-
 }  // namespace
-
-Status check_config(const EndpointConfig& c) {
-  const Bound bounds[] = {
-      {"max_connections", c.max_connections, 1, 65535},
-      {"max_regions", c.max_regions, 1, 1048576},
-      {"completion_queue", c.completion_queue, 2, 4194304},
-      {"send_queue", c.send_queue, 1, 32768},
-      {"receive_queue", c.receive_queue, 0, 32768},
-      {"window_packets", c.window_packets, 128, 32640},
-      {"inline_buffers", c.inline_buffers, 0, 1048576},
-      {"max_reads", c.max_reads, 1, 1024},
-      {"turn_packets", c.turn_packets, 1, 65536},
-      {"half_open_before_cookie", c.half_open_before_cookie, 0, 65535},
-  };
-  for (const Bound& bound : bounds)
-    if (bound.value < bound.lowest || bound.value > bound.highest)
-      return Error(ErrorCode::kInvalidArgument,
-                   absl::StrCat("EndpointConfig::", std::string(bound.name), " is ", bound.value,
-                                "; it must be ", bound.lowest, "..", bound.highest));
-  if (c.window_packets % 128 != 0)
-    return Error(ErrorCode::kInvalidArgument,
-                 absl::StrCat("EndpointConfig::window_packets is ", c.window_packets,
-                              "; it must be a multiple of 128"));
-  if (c.guardian_takeover < std::chrono::microseconds(10) ||
-      c.guardian_takeover > std::chrono::seconds(10))
-    return Error(ErrorCode::kInvalidArgument,
-                 "EndpointConfig::guardian_takeover must be 10 us .. 10 s");
-  return ok_status();
-}
 
 Result<std::unique_ptr<Endpoint>> Endpoint::create(std::unique_ptr<PacketIo> io,
                                                    const EndpointConfig& config,
                                                    const Registry& registry) {
-  const Status status = check_config(config);
+  const Status status = check_bounds(config);
   if (!status.ok()) return status.error();
   EngineIdentity identity;
-  identity.host_id = host_identity();
+  identity.host_id = host_identity(config.host_id);
   identity.progresses_alone = config.has_guardian;
   identity.seed = config.seed == 0 ? random_u64() : config.seed;
   if (config.seed == 0) {
@@ -99,6 +64,8 @@ EndpointImpl::~EndpointImpl() {
     engine_.abort(*holder);
   }
   if (has_open) transmit_some(io_->now());
+  if (!ctx_.config.trace.empty())
+    static_cast<void>(append_trace());  // nobody is left to hear of it
 }
 
 Status EndpointImpl::start() {
@@ -156,6 +123,8 @@ void EndpointImpl::turn() {
   if (answers_.defers_after(ctx_.has_new_data, now)) return;
   engine_.on_timers(now);
   transmit_some(now);
+  if (ctx_.counters.connections_failed != traced_failures_) [[unlikely]]
+    trace_failures();
 }
 
 // A request that is alone on its connection, or answers what has just come, leaves at once; others

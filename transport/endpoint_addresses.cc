@@ -3,6 +3,8 @@
 #include <mutex>
 #include <utility>
 
+#include "spindrift/tunables.h"
+
 #include "absl/strings/str_cat.h"
 #include "transport/endpoint_impl.h"
 
@@ -109,10 +111,8 @@ Result<std::vector<std::uint16_t>> EndpointImpl::rails_for(const std::vector<Net
 
 Result<ListenerId> EndpointImpl::listen(std::string_view address, const ListenOptions& options) {
   const std::lock_guard guard(lock_);
-  if (options.backlog < 1 || options.backlog > 65535)
-    return remember(ConnId{}, Error(ErrorCode::kInvalidArgument,
-                                    absl::StrCat("ListenOptions::backlog is ", options.backlog,
-                                                 "; it must be 1..65535")));
+  const Status status = check_bounds(options);
+  if (!status.ok()) return remember(ConnId{}, status.error());
   auto locals = resolve(address, false);
   if (!locals.ok()) return remember(ConnId{}, locals.error());
   Listener listener;

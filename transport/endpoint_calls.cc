@@ -186,6 +186,7 @@ Status EndpointImpl::deny_path(ConnId conn, PathId path, bool is_denied) {
                                              ", or the connection is not open")));
   const bool was_denied = c->paths->state(path) == PathState::kDenied;
   c->paths->deny(path, is_denied);
+  if (is_denied != was_denied) ctx_.trace_path(*c, path);
   if (is_denied && !was_denied) ++c->denied_paths;
   if (!is_denied && was_denied) --c->denied_paths;
   ctx_.make_ready(*c);

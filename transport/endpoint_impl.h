@@ -70,6 +70,8 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   void counters(ConnId conn, CounterWriter& out) const override;
   void describe(ConnId conn, StateWriter& out) const override;
   std::vector<PathReport> paths(ConnId conn) const override;
+  Trace trace() const override;
+  Status write_trace() override;
 
  private:
   // RailDirectory
@@ -99,6 +101,8 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   Result<std::vector<std::uint16_t>> named_rails(const std::vector<std::string>& addresses);
   std::string url_of(const NetAddress& address) const;
   Error remember(ConnId conn, Error error);
+  Status append_trace();
+  void trace_failures();
 
   std::unique_ptr<PacketIo> io_;
   mutable LoopLock lock_;
@@ -110,13 +114,13 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   EndpointWaiter waiter_;           // the caller's
   EndpointWaiter guardian_waiter_;  // the guardian's
   bool has_descriptors_ = false;
+  std::uint64_t traced_events_ = 0;    // of the recorder, already in EndpointConfig::trace
+  std::uint64_t traced_failures_ = 0;  // connections_failed when it was written last
   std::atomic<std::int64_t> last_call_ns_{0};
   std::atomic<bool> is_armed_{false};  // the caller sleeps on wait_fd()
   std::atomic<bool> guardian_stops_{false};
   std::atomic<bool> guardian_sleeps_{false};  // until a packet or the deadline it knew of
   std::thread guardian_;
 };
-
-Status check_config(const EndpointConfig& config);
 
 }  // namespace spindrift

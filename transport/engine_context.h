@@ -8,6 +8,7 @@
 
 #include "spindrift/endpoint.h"
 
+#include "transport/base/flight_recorder.h"
 #include "transport/base/ring.h"
 #include "transport/base/rng.h"
 #include "transport/connection.h"
@@ -46,11 +47,21 @@ struct StrangerReply {
   std::uint16_t hello_bytes = 0;
 };
 
+inline constexpr Duration kLimitsTraceInterval = std::chrono::milliseconds(1);
+
 struct EngineIdentity {
   std::uint64_t host_id = 0;
   std::uint64_t seed = 0;
   std::array<std::uint8_t, 16> cookie_key{};
   bool progresses_alone = false;
+};
+
+// What a trace event says beside its kind and connection; see trace_kind_info().
+struct TraceDetail {
+  std::uint8_t cause = 0;
+  PathId path{};
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
 };
 
 struct EngineContext {
@@ -68,7 +79,8 @@ struct EngineContext {
         ready(endpoint_config.max_connections),
         strangers(64),
         connections(endpoint_config.max_connections),
-        generations(endpoint_config.max_connections, 0) {}
+        generations(endpoint_config.max_connections, 0),
+        recorder(endpoint_config.trace_events, endpoint_config.trace_level) {}
 
   const EndpointConfig config;
   const Registry& registry;
@@ -83,6 +95,7 @@ struct EngineContext {
   Ring<StrangerReply> strangers;
   std::vector<std::unique_ptr<Connection>> connections;
   std::vector<std::uint16_t> generations;
+  FlightRecorder recorder;
   std::unordered_map<std::uint64_t, std::uint16_t> by_nonce;  // targets' connections, by HELLO
   std::vector<std::uint16_t>
       free_slots;  // used in turn, so that a slot rests before it is used again
@@ -121,6 +134,50 @@ struct EngineContext {
   // The timer may only be moved earlier here; it re-reads the true deadline when it fires.
   void arm(Connection& c, Time when) {
     if (when < timers.armed(c.index)) timers.arm(c.index, when);
+  }
+  void trace(TraceKind kind, ConnId conn, const TraceDetail& detail) {
+    if (!recorder.wants(kind)) return;
+    recorder.record({.first = detail.first,
+                     .second = detail.second,
+                     .conn = conn,
+                     .path = detail.path.value,
+                     .kind = kind,
+                     .cause = detail.cause});
+  }
+  void trace_phase(const Connection& c) {
+    trace(TraceKind::kState, c.id, {.cause = static_cast<std::uint8_t>(c.phase)});
+  }
+  void trace_path(const Connection& c, PathId path) {
+    const auto state = static_cast<std::uint8_t>(c.paths->state(path));
+    trace(TraceKind::kPath, c.id, {.cause = state, .path = path});
+  }
+  void trace_unit(TraceKind kind, const Connection& c, const SentUnit& unit,
+                  std::uint8_t cause = 0) {
+    trace(
+        kind, c.id,
+        {.cause = cause, .path = unit.path, .first = unit.psn.value, .second = unit.transmissions});
+  }
+  void trace_sent(const Connection& c, const SentUnit& unit) {
+    if (unit.transmissions > 1) [[unlikely]]
+      trace_unit(TraceKind::kRetransmit, c, unit);
+    else
+      trace(TraceKind::kPacketSent, c.id,
+            {.path = unit.path, .first = unit.psn.value, .second = unit.nominal_bytes});
+  }
+  void trace_refused(ConnId conn, TraceRefusal cause, std::uint64_t bytes) {
+    trace(TraceKind::kRefused, conn, {.cause = static_cast<std::uint8_t>(cause), .first = bytes});
+  }
+  // Where the limits move all the time, a sample of them.
+  void trace_limits(Connection& c, Time now) {
+    if (now < c.limits_traced_next) return;
+    c.limits_traced_next = now + kLimitsTraceInterval;
+    const SendLimits& limits = c.flow->limits();
+    if (limits.window_bytes == c.limits_traced.window_bytes &&
+        limits.pacing_rate == c.limits_traced.pacing_rate)
+      return;
+    c.limits_traced = limits;
+    trace(TraceKind::kLimits, c.id,
+          {.first = c.flow->window_bytes(), .second = limits.pacing_rate.bits_per_second()});
   }
   void push_event(ConnEvent::Kind kind, Connection& c) {
     if (events.is_full()) return;  // sized for every event a connection can have

@@ -110,6 +110,7 @@ void new_request(EngineContext& ctx, Listener& listener, const OpeningRequest& r
     return;
   }
   c->phase = Phase::kRequested;
+  ctx.trace_phase(*c);
   c->listener = listener.id;
   c->peer_pdcid = pds.spdcid;
   c->peer_first_psn = Psn{(1ULL << 32) + pds.psn};
@@ -162,6 +163,7 @@ Error refuse_at_accept(EngineContext& ctx, Connection& c, wire::RefuseCode code,
 
 Result<ConnId> start_connect(EngineContext& ctx, const ConnectTarget& target,
                              const ConnectOptions& options, Time now) {
+  ctx.recorder.set_time(now);
   Connection* c = take_slot(ctx);
   if (c == nullptr)
     return Error(ErrorCode::kNoMemory,
@@ -170,6 +172,7 @@ Result<ConnId> start_connect(EngineContext& ctx, const ConnectTarget& target,
                               "raise EndpointConfig::max_connections"));
   c->is_initiator = true;
   c->phase = Phase::kConnecting;
+  ctx.trace_phase(*c);
   c->remotes = target.remotes;
   c->rails = target.rails;
   Status status = set_options(ctx, *c, options);
@@ -196,6 +199,7 @@ Result<ConnId> start_connect(EngineContext& ctx, const ConnectTarget& target,
 
 Status accept_request(EngineContext& ctx, Connection& c, const ConnectOptions& options,
                       std::vector<std::uint16_t> rails, Time now) {
+  ctx.recorder.set_time(now);
   if (c.phase != Phase::kRequested)
     return Error(ErrorCode::kInvalidArgument,
                  c.phase == Phase::kFailed ? c.error : "accept: the connection is not a request");
@@ -228,6 +232,7 @@ Status accept_request(EngineContext& ctx, Connection& c, const ConnectOptions& o
   c.has_crc = decide_crc(c, ctx.identity.host_id);
   c.crc_seed = crc_seed(c.peer_nonce, c.nonce);
   c.phase = Phase::kAccepting;
+  ctx.trace_phase(c);
   c.handshake.gives_up = now + options.connect_timeout;
   c.handshake.acknowledge_hello = false;
   c.handshake.send_now = true;
@@ -349,6 +354,7 @@ void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& rep
   c.has_crc = hello.crc == static_cast<std::uint8_t>(CrcChoice::kOn);
   c.crc_seed = crc_seed(c.nonce, c.peer_nonce);
   c.phase = Phase::kOpen;
+  ctx.trace_phase(c);
   ++ctx.counters.connections_opened;
   ++ctx.open_connections;
   open_data(ctx, c, hello.receive_credits, now);
@@ -381,6 +387,7 @@ void on_hello_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Ti
 
 void on_first_packet(EngineContext& ctx, Connection& c, Time now) {
   c.phase = Phase::kOpen;
+  ctx.trace_phase(c);
   --ctx.half_open;
   ++ctx.open_connections;
   ++ctx.counters.connections_opened;

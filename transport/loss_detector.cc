@@ -60,6 +60,7 @@ void LossReport::lose(SentUnit& unit) {
   }
   send.lost.push_back(unit.psn);
   count_retransmit(c_, event_.cause);
+  ctx_.trace_unit(TraceKind::kLoss, c_, unit, static_cast<std::uint8_t>(event_.cause));
   event_.lost_bytes += unit.nominal_bytes;
   ++event_.lost_packets;
   event_.newest_sent_time = std::max(event_.newest_sent_time, unit.sent_time);
@@ -70,8 +71,9 @@ void LossReport::blame(PathId path, PathOutcome outcome, std::uint32_t packets) 
   const PathFeedback feedback{.path = path, .outcome = outcome, .packets = packets};
   const PathState before = c_.paths->state(path);
   c_.paths->on_feedback({&feedback, 1}, now_, current_rto(c_));
-  if (before != PathState::kBad && c_.paths->state(path) == PathState::kBad)
-    ++c_.counters.paths_went_bad;
+  if (before == PathState::kBad || c_.paths->state(path) != PathState::kBad) return;
+  ++c_.counters.paths_went_bad;
+  ctx_.trace_path(c_, path);
 }
 
 LossReport::~LossReport() {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "spindrift/tunables.h"
+
 #include "absl/strings/str_cat.h"
 #include "transport/describe.h"
 
@@ -12,36 +14,6 @@ constexpr std::uint32_t kMtuStep = 128;
 constexpr std::array<std::uint32_t, 6> kMtuLadder = {16256, 8832, 4096, 1408, 1152, 512};
 constexpr Duration kUnknownRtt = std::chrono::microseconds(50);
 constexpr Duration kShortestRtt = std::chrono::microseconds(5);
-
-Error out_of_bounds(std::string_view name, std::string_view value, std::string_view bounds) {
-  return Error(ErrorCode::kInvalidArgument,
-               absl::StrCat("ConnectOptions::", std::string(name), " is ", std::string(value),
-                            "; it must be ", std::string(bounds)));
-}
-
-Status check_times(const ConnectOptions& o) {
-  constexpr Duration kHour = std::chrono::hours(1);
-  constexpr Duration kMillisecond = std::chrono::milliseconds(1);
-  if (o.connect_timeout < kMillisecond || o.connect_timeout > kHour)
-    return out_of_bounds("connect_timeout", format_duration(o.connect_timeout), "1 ms .. 1 h");
-  if (o.silence_limit < kMillisecond || o.silence_limit > kHour)
-    return out_of_bounds("silence_limit", format_duration(o.silence_limit), "1 ms .. 1 h");
-  if (o.silence_limit_passive < kMillisecond || o.silence_limit_passive > kHour)
-    return out_of_bounds("silence_limit_passive", format_duration(o.silence_limit_passive),
-                         "1 ms .. 1 h");
-  if (o.close_timeout < Duration{} || o.close_timeout > kHour)
-    return out_of_bounds("close_timeout", format_duration(o.close_timeout), "0 .. 1 h");
-  if (o.default_timeout < Duration{})
-    return out_of_bounds("default_timeout", format_duration(o.default_timeout),
-                         "positive, or 0 for none");
-  if (o.keepalive < Duration{} || o.keepalive > kHour)
-    return out_of_bounds("keepalive", format_duration(o.keepalive), "0 (never) .. 1 h");
-  if (o.rto_min < std::chrono::microseconds(1) || o.rto_min > std::chrono::seconds(10))
-    return out_of_bounds("rto_min", format_duration(o.rto_min), "1 us .. 10 s");
-  if (o.rto_max < o.rto_min || o.rto_max > std::chrono::seconds(60))
-    return out_of_bounds("rto_max", format_duration(o.rto_max), "rto_min .. 60 s");
-  return ok_status();
-}
 
 FlowInfo flow_info(const EngineContext& ctx, const Connection& c, Time now) {
   constexpr std::uint64_t kDefaultRate = 100'000'000'000;
@@ -70,23 +42,15 @@ FlowInfo flow_info(const EngineContext& ctx, const Connection& c, Time now) {
 }  // namespace
 
 Status check_options(EngineContext& ctx, const ConnectOptions& o) {
-  if (o.path_count < 1 || o.path_count > kMaxPaths)
-    return out_of_bounds("path_count", absl::StrCat(o.path_count), "1..256");
-  if (o.max_payload_mtu < kMinPayloadMtu || o.max_payload_mtu > kMaxPayloadMtu ||
-      o.max_payload_mtu % kMtuStep != 0)
-    return out_of_bounds("max_payload_mtu", absl::StrCat(o.max_payload_mtu),
-                         "a multiple of 128 in 512..16256");
-  if (o.burst_bytes > 1048576)
-    return out_of_bounds("burst_bytes", absl::StrCat(o.burst_bytes), "0..1048576");
-  if (o.dscp > 63 || o.control_dscp > 63)
-    return out_of_bounds(o.dscp > 63 ? "dscp" : "control_dscp",
-                         absl::StrCat(o.dscp > 63 ? o.dscp : o.control_dscp), "0..63");
+  Status status = check_bounds(o);
+  if (!status.ok()) return status;
   if (o.private_data.size() > wire::kMaxPrivateBytes)
-    return out_of_bounds("private_data", absl::StrCat(o.private_data.size(), " bytes"),
-                         "at most 192 bytes");
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrCat("ConnectOptions::private_data has ", o.private_data.size(),
+                              " bytes; it must have at most ", wire::kMaxPrivateBytes));
   if (o.shared_receive_queue.value > ctx.shared_queues.size())
     return Error(ErrorCode::kNotFound, "ConnectOptions::shared_receive_queue names no queue");
-  return check_times(o);
+  return status;
 }
 
 Connection* take_slot(EngineContext& ctx) {

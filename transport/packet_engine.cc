@@ -145,6 +145,7 @@ PacketEngine::PacketEngine(const EndpointConfig& config, const Registry& registr
 }
 
 void PacketEngine::on_packets(std::span<const RxPacket> packets, Time now) {
+  ctx_.recorder.set_time(now);
   for (const RxPacket& packet : packets) {
     on_packet(packet, now);
     if (packet.ends_burst && ctx_.bursting != ConnId{}) end_burst(ctx_);
@@ -187,6 +188,7 @@ void PacketEngine::on_packet(const RxPacket& packet, Time now) {
   wire::Pds pds;
   if (wire::parse_pds(packet.bytes, pds) != wire::ParseError::kOk) {
     ++ctx_.counters.malformed_strangers;
+    ctx_.trace_refused({}, TraceRefusal::kMalformed, packet.bytes.size());
     return;
   }
   const Demux to = demux_of(pds);
@@ -206,6 +208,7 @@ void PacketEngine::on_packet(const RxPacket& packet, Time now) {
   }
   if (!comes_from_peer(*c, packet.source)) {
     ++ctx_.counters.wrong_source_received;
+    ctx_.trace_refused(c->id, TraceRefusal::kWrongSource, packet.bytes.size());
     return;
   }
   if (c->peer_pdcid != 0 && to.spdcid != 0 && to.spdcid != c->peer_pdcid) {
@@ -234,6 +237,7 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
   }
   if (body.size() < pds.bytes || body.empty()) {
     ++c.counters.crc_errors;
+    ctx_.trace_refused(c.id, TraceRefusal::kCrc, packet.bytes.size());
     return;
   }
   const std::span<const std::byte> rest = body.subspan(pds.bytes);
@@ -273,6 +277,7 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
 
 void PacketEngine::on_stranger(const wire::Pds& pds, const RxPacket& packet) {
   ++ctx_.counters.strangers_received;
+  ctx_.trace_refused({}, TraceRefusal::kStranger, packet.bytes.size());
   // Only what expects an answer gets one, and NACKs never: two strangers must not talk for ever.
   wire::RudRequest about;
   if (const auto* request = std::get_if<wire::RudRequest>(&pds.header)) {
@@ -316,6 +321,7 @@ void PacketEngine::on_io_error(const IoError& error, Time now) {
 }
 
 void PacketEngine::on_timers(Time now) {
+  ctx_.recorder.set_time(now);
   std::uint32_t actor = 0;
   while (ctx_.timers.take_due(now, actor)) {
     Connection* c = ctx_.connections[actor].get();
@@ -338,6 +344,7 @@ std::size_t PacketEngine::transmit(Connection& c, std::span<TxPacket> out, Time 
 }
 
 std::size_t PacketEngine::transmit_posted(Connection& c, std::span<TxPacket> out, Time now) {
+  ctx_.recorder.set_time(now);
   bool more = false;
   std::size_t count = send_burst(ctx_, c, out, now, more);
   if (is_over(c.phase)) return count;
@@ -347,6 +354,7 @@ std::size_t PacketEngine::transmit_posted(Connection& c, std::span<TxPacket> out
 }
 
 std::size_t PacketEngine::poll_transmit(std::span<TxPacket> out, Time now) {
+  ctx_.recorder.set_time(now);
   std::size_t count = send_strangers(ctx_, out);
   while (!ctx_.ready.is_empty() && count < out.size()) {
     const std::uint16_t index = ctx_.ready.front();
@@ -362,6 +370,7 @@ std::size_t PacketEngine::poll_transmit(std::span<TxPacket> out, Time now) {
 }
 
 void PacketEngine::close(Connection& c, Time now) {
+  ctx_.recorder.set_time(now);
   if (is_over(c.phase) || c.phase == Phase::kDraining || c.phase == Phase::kClosing) return;
   if (c.phase != Phase::kOpen) {
     if (c.phase == Phase::kRequested) {
@@ -374,6 +383,7 @@ void PacketEngine::close(Connection& c, Time now) {
     return;
   }
   c.phase = Phase::kDraining;
+  ctx_.trace_phase(c);
   advance_close(ctx_, c, now);
 }
 

@@ -26,6 +26,7 @@ void owe_nack(EngineContext& ctx, Connection& c, const NackOwed& nack) {
     if (receive.nacks[i].psn == nack.psn) return;
   if (receive.nack_count == receive.nacks.size()) return;  // the peer will ask again
   receive.nacks[receive.nack_count++] = nack;
+  ctx.trace(TraceKind::kNackSent, c.id, {.first = nack.psn.value, .second = nack.code});
   ctx.make_ready(c);
 }
 
@@ -171,6 +172,7 @@ void on_old_packet(EngineContext& ctx, Connection& c, Psn psn, const wire::RudRe
   ReceiveState& receive = *c.receive;
   if (receive.log.check(psn) == ReceiveLog::Arrival::kOutOfWindow) {
     ++c.counters.out_of_window_received;
+    ctx.trace_refused(c.id, TraceRefusal::kOutOfWindow, packet.bytes.size());
     return;
   }
   ++c.counters.duplicates_received;
@@ -242,6 +244,7 @@ void on_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
   const bool edge_moved = receive.log.mark(psn);
   ctx.has_new_data = true;
   ++c.counters.packets_received;
+  ctx.trace(TraceKind::kPacketReceived, c.id, {.first = psn.value, .second = packet.bytes.size()});
   c.counters.bytes_received += packet.bytes.size();
   receive.ack.received_nominal_bytes += packet.bytes.size() + kNominalOverheadBytes;
   if (packet.ecn == Ecn::kCe) ++c.counters.marked_received;

@@ -189,6 +189,7 @@ std::size_t send_burst(EngineContext& ctx, Connection& c, std::span<TxPacket> ou
     if (!path) path = c.paths->pick(now);
     SPINDRIFT_CHECK(path.has_value());  // some path is not denied
     account(c, *unit, *path, now);
+    ctx.trace_sent(c, *unit);
     if (!build_data(ctx, c, *unit, *path, out[count])) {
       fail_on_dead_region(ctx, c);
       break;

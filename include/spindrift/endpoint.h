@@ -33,6 +33,7 @@
 #include "spindrift/registry.h"
 #include "spindrift/result.h"
 #include "spindrift/stats.h"
+#include "spindrift/trace.h"
 #include "spindrift/work.h"
 
 namespace spindrift {
@@ -159,6 +160,12 @@ class Endpoint {
   // State of the connection's flow: window, rate, RTT, and the algorithm's own.
   virtual void describe(ConnId conn, StateWriter& out) const = 0;
   [[nodiscard]] virtual std::vector<PathReport> paths(ConnId conn) const = 0;
+  // What the flight recorder holds (EndpointConfig::trace_events, trace_level).
+  [[nodiscard]] virtual Trace trace() const { return {}; }
+  // Appends what was recorded since the last time to the file EndpointConfig::trace. Done whenever
+  // a connection has failed, and by the destructor; here the caller hears when it cannot be
+  // written. Nothing happens when there is no such file.
+  [[nodiscard]] virtual Status write_trace() { return ok_status(); }
 };
 
 // Waiting made short, for programs that have nothing else to do. All take the time they may need;

@@ -48,12 +48,12 @@ TEST(EndpointWaiter, WakeStaysUntilDrained) {
 }
 
 TEST(HostIdentity, IsStableAndFollowsTheEnvironment) {
-  const std::uint64_t own = host_identity();
-  EXPECT_EQ(own, host_identity());
+  const std::uint64_t own = host_identity("");
+  EXPECT_EQ(own, host_identity(""));
   ::setenv("SPINDRIFT_HOST_ID", "another", 1);  // NOLINT(concurrency-mt-unsafe): one thread
-  EXPECT_NE(own, host_identity());
+  EXPECT_NE(own, host_identity(""));
   ::unsetenv("SPINDRIFT_HOST_ID");  // NOLINT(concurrency-mt-unsafe): one thread
-  EXPECT_EQ(own, host_identity());
+  EXPECT_EQ(own, host_identity(""));
 }
 
 TEST(Blocking, WaitsEndWithASentenceThatSaysWhatDidNotCome) {
