@@ -2,6 +2,7 @@
 // Counters at one moment: names and values that can be kept, added, subtracted and written.
 // docs/COUNTERS.md says what each one counts.
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ namespace spindrift {
 class CounterSnapshot final : public CounterWriter {
  public:
   using Entry = std::pair<std::string, std::uint64_t>;
+
+  CounterSnapshot() = default;
+  CounterSnapshot(std::initializer_list<Entry> entries) : entries_(entries) {}  // names differ
 
   void counter(std::string_view name, std::uint64_t value) override;
   void add(const CounterSnapshot& other);

@@ -35,8 +35,8 @@ SPINDRIFT_EXPORT Status load_plugin(std::string_view file, Registry& registry);
 struct OpenOptions {
   EndpointConfig endpoint{};
   UdpOptions udp{};  // what the address does not say itself
-  std::string faults;
-  std::string capture;
+  std::string faults{};
+  std::string capture{};
 };
 SPINDRIFT_EXPORT Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
                                                                  const OpenOptions& options = {});

@@ -80,9 +80,9 @@ std::string environment_name(const Tunable& tunable);
 
 // Where settings come from; tests and embedding programs may have sources of their own.
 struct SettingsSources {
-  std::vector<std::string> files;        // later ones override earlier ones
-  bool needs_files = false;              // a file that does not exist is an error
-  std::vector<std::string> environment;  // "NAME=value"
+  std::vector<std::string> files{};        // later ones override earlier ones
+  bool needs_files = false;                // a file that does not exist is an error
+  std::vector<std::string> environment{};  // "NAME=value"
 };
 SettingsSources process_sources();
 

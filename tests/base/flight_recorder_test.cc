@@ -101,10 +101,19 @@ TEST(LiveRecorders, SayWhenTheFileCannotBeWritten) {
 }
 
 TEST(LiveRecordersDeathTest, AFailedCheckWritesThemAndNamesTheFile) {
+  const std::string folder =
+      ::testing::TempDir() + "flight_recorder_crash." + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  ::setenv("TMPDIR", folder.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
   FlightRecorder recorder(4, kMaxTraceLevel);
-  recorder.record(numbered(1));
+  recorder.record(numbered(4711));
   EXPECT_DEATH(SPINDRIFT_CHECK(recorder.recorded() == 0),
-               "recorder.recorded.. == 0.*\n.*written to .*spindrift-crash-.*jsonl");
+               "internal check failed: .*written to .*flight_recorder_crash.*jsonl");
+  ::unsetenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): one thread
+  const std::filesystem::directory_iterator files(folder);
+  ASSERT_NE(files, std::filesystem::directory_iterator());
+  EXPECT_THAT(contents(files->path()), HasSubstr("\"psn\":4711"));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -63,6 +63,9 @@ bool write_recorder(const FlightRecorder& recorder, Writer& out) {
 
 // Says where the traces are, for the reader of the message about the check.
 void write_after_failed_check() {
+  const bool has_any = std::any_of(live.begin(), live.end(),
+                                   [](const auto& place) { return place.load() != nullptr; });
+  if (!has_any) return;
   const char* folder = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): about to abort
   std::array<char, 512> path{};
   std::snprintf(path.data(), path.size(), "%s/spindrift-crash-%d.jsonl",
