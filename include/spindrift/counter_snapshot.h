@@ -9,13 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "spindrift/export.h"
 #include "spindrift/stats.h"
 
 namespace spindrift {
 
 // Filled by whoever writes counters: endpoint.counters(snapshot). Values of one name add up, so
 // that the counters of several connections or endpoints can be written into one snapshot.
-class CounterSnapshot final : public CounterWriter {
+class SPINDRIFT_EXPORT CounterSnapshot final : public CounterWriter {
  public:
   using Entry = std::pair<std::string, std::uint64_t>;
 

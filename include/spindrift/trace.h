@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "spindrift/export.h"
 #include "spindrift/types.h"
 
 namespace spindrift {
@@ -70,7 +71,7 @@ struct TraceKindInfo {
   std::string_view first_name{};
   std::string_view second_name{};
 };
-const TraceKindInfo& trace_kind_info(TraceKind kind);
+SPINDRIFT_EXPORT const TraceKindInfo& trace_kind_info(TraceKind kind);
 
 struct Trace {
   std::vector<TraceEvent> events;  // oldest first
@@ -78,11 +79,11 @@ struct Trace {
 };
 
 // {"t_ns":1000,"event":"loss","conn":65536,"path":3,"cause":"reordered",...}
-std::string to_json(const TraceEvent& event);
+SPINDRIFT_EXPORT std::string to_json(const TraceEvent& event);
 
 // Writes the traces of every endpoint of the process. Callable from a signal handler: it neither
 // allocates nor locks, so events written at the same moment by another thread may come out torn.
 // False when `path` cannot be written; errno says why.
-[[nodiscard]] bool write_all_traces(const char* path) noexcept;
+[[nodiscard]] SPINDRIFT_EXPORT bool write_all_traces(const char* path) noexcept;
 
 }  // namespace spindrift

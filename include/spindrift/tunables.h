@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "spindrift/config.h"
+#include "spindrift/export.h"
 #include "spindrift/result.h"
 
 namespace spindrift {
@@ -73,10 +74,10 @@ struct Tunable {
   TunableValue (*get)(const Settings& settings) = nullptr;
   void (*set)(Settings& settings, const TunableValue& value) = nullptr;
 };
-std::span<const Tunable> tunables();
+SPINDRIFT_EXPORT std::span<const Tunable> tunables();
 // Null: there is none of that name.
-const Tunable* find_tunable(std::string_view name);
-std::string environment_name(const Tunable& tunable);
+SPINDRIFT_EXPORT const Tunable* find_tunable(std::string_view name);
+SPINDRIFT_EXPORT std::string environment_name(const Tunable& tunable);
 
 // Where settings come from; tests and embedding programs may have sources of their own.
 struct SettingsSources {
@@ -84,24 +85,24 @@ struct SettingsSources {
   bool needs_files = false;                // a file that does not exist is an error
   std::vector<std::string> environment{};  // "NAME=value"
 };
-SettingsSources process_sources();
+SPINDRIFT_EXPORT SettingsSources process_sources();
 
 // An error names the value, where it stands, and the bounds.
-Result<Settings> load_settings(const SettingsSources& sources);
-Result<Settings> load_settings();
+SPINDRIFT_EXPORT Result<Settings> load_settings(const SettingsSources& sources);
+SPINDRIFT_EXPORT Result<Settings> load_settings();
 // "default" when nobody set it.
-std::string_view origin_of(const Settings& settings, std::string_view name);
+SPINDRIFT_EXPORT std::string_view origin_of(const Settings& settings, std::string_view name);
 
 // ok, or a sentence about the first field that is out of bounds.
-Status check_bounds(const EndpointConfig& config);
-Status check_bounds(const ConnectOptions& options);
-Status check_bounds(const ListenOptions& options);
-Status check_bounds(const UdpOptions& options);
+SPINDRIFT_EXPORT Status check_bounds(const EndpointConfig& config);
+SPINDRIFT_EXPORT Status check_bounds(const ConnectOptions& options);
+SPINDRIFT_EXPORT Status check_bounds(const ListenOptions& options);
+SPINDRIFT_EXPORT Status check_bounds(const UdpOptions& options);
 
 // Values as people write and read them.
-Result<TunableValue> parse_value(const Tunable& tunable, std::string_view text);
-std::string format_value(const Tunable& tunable, const TunableValue& value);
+SPINDRIFT_EXPORT Result<TunableValue> parse_value(const Tunable& tunable, std::string_view text);
+SPINDRIFT_EXPORT std::string format_value(const Tunable& tunable, const TunableValue& value);
 // "1..65535 packets", "auto, on or off", "any text".
-std::string format_bounds(const Tunable& tunable);
+SPINDRIFT_EXPORT std::string format_bounds(const Tunable& tunable);
 
 }  // namespace spindrift
