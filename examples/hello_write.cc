@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "spindrift/open.h"
+#include "spindrift/tunables.h"
 
 namespace {
 
@@ -32,13 +33,12 @@ Completion must_complete(Endpoint& endpoint, const WorkRequest& work) {
   std::exit(1);
 }
 
-void serve(Endpoint& endpoint, std::string_view address) {
+void serve(Endpoint& endpoint, std::string_view address, ConnectOptions options) {
   std::array<std::byte, 64> memory{};
   const MemoryRegion region = must(endpoint.register_memory(memory, Access::kRemoteWrite));
   must(endpoint.listen(address));
   // Whoever connects learns from our private data where it may write.
   const auto name_of_region = region.remote.serialize();
-  ConnectOptions options;
   options.private_data.assign(name_of_region.begin(), name_of_region.end());
   const ConnId conn = must(accept_one(endpoint, 60s, options));
   // A WRITE_WITH_IMM consumes a RECEIVE, whose completion carries the immediate.
@@ -48,8 +48,8 @@ void serve(Endpoint& endpoint, std::string_view address) {
   must(wait_event(endpoint, 60s));  // the client closes the connection
 }
 
-void write_hello(Endpoint& endpoint, std::string_view address) {
-  const ConnId conn = must(connect_and_wait(endpoint, address));
+void write_hello(Endpoint& endpoint, std::string_view address, ConnectOptions options) {
+  const ConnId conn = must(connect_and_wait(endpoint, address, options));
   const RemoteRegion remote =
       must(RemoteRegion::deserialize(must(endpoint.info(conn)).private_data));
   std::string text = "hello, remote memory";
@@ -74,6 +74,8 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: hello_write server|client udp://HOST:PORT\n");
     return 2;
   }
-  const auto endpoint = must(open_endpoint("udp://"));
-  (role == "server" ? serve : write_hello)(*endpoint, arguments[2]);
+  const Settings settings = must(load_settings());
+  const auto endpoint =
+      must(open_endpoint("udp://", {.endpoint = settings.endpoint, .udp = settings.udp}));
+  (role == "server" ? serve : write_hello)(*endpoint, arguments[2], settings.connect);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "spindrift/open.h"
+#include "spindrift/tunables.h"
 
 namespace {
 
@@ -23,6 +24,7 @@ constexpr std::uint32_t kMaxBytes = 65536;
 struct Options {
   std::uint32_t message_bytes = 8;
   std::uint32_t round_trips = 10000;
+  ConnectOptions connect{};
 };
 
 [[noreturn]] void give_up(std::string_view why) {
@@ -94,9 +96,9 @@ class Player {
   bool has_message_ = false;
 };
 
-void serve(Endpoint& endpoint, std::string_view address) {
+void serve(Endpoint& endpoint, std::string_view address, const ConnectOptions& options) {
   must(endpoint.listen(address));
-  Player player(endpoint, must(accept_one(endpoint, 60s)));
+  Player player(endpoint, must(accept_one(endpoint, 60s, options)));
   std::uint32_t message_bytes = 0;
   while (player.receive(message_bytes))
     player.send(message_bytes);
@@ -115,7 +117,7 @@ void print_latency(const Options& options, std::vector<Duration>& samples) {
 }
 
 void play(Endpoint& endpoint, std::string_view address, const Options& options) {
-  const ConnId conn = must(connect_and_wait(endpoint, address));
+  const ConnId conn = must(connect_and_wait(endpoint, address, options.connect));
   Player player(endpoint, conn);
   std::vector<Duration> samples;
   samples.reserve(options.round_trips);
@@ -151,9 +153,12 @@ int main(int count, char** arguments) {
                  kMaxBytes);
     return 2;
   }
-  const auto endpoint = must(open_endpoint("udp://"));
+  const Settings settings = must(load_settings());
+  options.connect = settings.connect;
+  const auto endpoint =
+      must(open_endpoint("udp://", {.endpoint = settings.endpoint, .udp = settings.udp}));
   if (role == "server") {
-    serve(*endpoint, arguments[2]);
+    serve(*endpoint, arguments[2], settings.connect);
   } else {
     play(*endpoint, arguments[2], options);
   }

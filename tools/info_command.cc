@@ -8,18 +8,47 @@
 #include "absl/strings/str_format.h"
 #include "tools/exit_codes.h"
 #include "tools/info/host.h"
+#include "tools/info/tunables.h"
+#include "tools/settings.h"
 
 namespace spindrift::tools {
+namespace {
 
-void register_info(CLI::App& app, int& exit_code) {
-  CLI::App* command =
-      app.add_subcommand("info", "Show providers, algorithms, limits and interfaces of this host");
-  const std::string help = "one JSON document instead of text";
-  const CLI::Option* json = command->add_flag("--json", help);
-  command->callback([json, &exit_code] {
-    const nlohmann::json host = describe_host(builtin_registry());
-    absl::PrintF("%s", json->count() > 0 ? host.dump(2) + "\n" : format_host(host));
-    exit_code = finish_output("info", kExitOk);
+constexpr const char* kFooter = R"(
+EXAMPLES
+  spindrift info                                   this host
+  spindrift info --tunables                        every setting: unit, default, bounds, value, origin
+  SPINDRIFT_PATH_COUNT=4 spindrift info --tunables --json
+
+EXIT CODES
+  0 done; 1 the output could not be written; 2 wrong arguments, or a setting out of its bounds)";
+
+int show_tunables(const Result<Settings>& settings, bool is_json) {
+  if (!settings.ok()) return complain("info", settings.error().message(), kExitUsage);
+  print_warnings(settings.value());
+  const nlohmann::json list = describe_tunables(settings.value());
+  absl::PrintF("%s", is_json ? list.dump(2) + "\n" : format_tunables(list));
+  return finish_output("info", kExitOk);
+}
+
+int show_host(bool is_json) {
+  const nlohmann::json host = describe_host(builtin_registry());
+  absl::PrintF("%s", is_json ? host.dump(2) + "\n" : format_host(host));
+  return finish_output("info", kExitOk);
+}
+
+}  // namespace
+
+void register_info(CLI::App& app, const Result<Settings>& settings, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "info", "Show providers, algorithms, limits and interfaces of this host, or all settings");
+  const CLI::Option* json = command->add_flag("--json", "one JSON document instead of text");
+  const CLI::Option* tunables =
+      command->add_flag("--tunables", "every setting instead: what it is, and who said so");
+  command->footer(kFooter);
+  command->callback([json, tunables, &settings, &exit_code] {
+    const bool is_json = json->count() > 0;
+    exit_code = tunables->count() > 0 ? show_tunables(settings, is_json) : show_host(is_json);
   });
 }
 

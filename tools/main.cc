@@ -5,12 +5,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include "spindrift/open.h"
 #include "spindrift/version.h"
 
 #include "tools/coll_command.h"
 #include "tools/exit_codes.h"
 #include "tools/info_command.h"
 #include "tools/perf_command.h"
+#include "tools/settings.h"
+#include "tools/trace_command.h"
 
 namespace {
 
@@ -36,9 +39,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "spindrift " + std::string(spindrift::kVersion));
   app.require_subcommand(1);
   int exit_code = spindrift::tools::kExitOk;
-  spindrift::tools::register_perf(app, exit_code);
-  spindrift::tools::register_coll(app, exit_code);
-  spindrift::tools::register_info(app, exit_code);
+  const spindrift::Result<spindrift::Settings> settings =
+      spindrift::tools::check_settings(spindrift::load_settings(), spindrift::builtin_registry());
+  spindrift::tools::register_perf(app, settings, exit_code);
+  spindrift::tools::register_coll(app, settings, exit_code);
+  spindrift::tools::register_info(app, settings, exit_code);
+  spindrift::tools::register_trace(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

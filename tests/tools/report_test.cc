@@ -127,10 +127,10 @@ TEST(Account, SurvivesARoundTripAndSharesAddUp) {
 }
 
 TEST(Account, LeavesOutWhatIsMalformed) {
-  EXPECT_TRUE(parse_account(nlohmann::json::array()).counters.empty());
+  EXPECT_TRUE(parse_account(nlohmann::json::array()).counters.entries().empty());
   const Account account = parse_account(
       {{"counters", {{"a", -1}, {"b", "x"}, {"c", 3u}}}, {"state", 7}, {"paths", {1, "x"}}});
-  EXPECT_EQ(account.counters.size(), 1u);
+  EXPECT_EQ(account.counters.entries().size(), 1u);
   EXPECT_TRUE(account.paths.empty());
 }
 

@@ -8,24 +8,8 @@
 namespace spindrift::coll {
 namespace {
 
-class Collector final : public CounterWriter {
- public:
-  explicit Collector(std::map<std::string, std::uint64_t>& into) : into_(into) {}
-  void counter(std::string_view name, std::uint64_t value) override {
-    into_[std::string(name)] += value;
-  }
-
- private:
-  std::map<std::string, std::uint64_t>& into_;
-};
-
 // The fault wrapper's counters start with this.
 constexpr std::string_view kFaultPrefix = "fault_";
-
-std::uint64_t counter_of(const Account& account, const std::string& name) {
-  const auto found = account.counters.find(name);
-  return found == account.counters.end() ? 0 : found->second;
-}
 
 std::string line(const std::string& label, std::uint64_t value, const std::string& comment = {}) {
   return absl::StrFormat("#   %-28s : %12d%s\n", label, value,
@@ -41,8 +25,7 @@ std::string percent_of(std::uint64_t part, std::uint64_t whole) {
 }  // namespace
 
 void Account::add(const Account& other) {
-  for (const auto& entry : other.counters)
-    counters[entry.first] += entry.second;
+  counters.add(other.counters);
   connections += other.connections;
   paths += other.paths;
   least_share = std::min(least_share, other.least_share);
@@ -51,8 +34,7 @@ void Account::add(const Account& other) {
 
 Account take_account(const Endpoint& endpoint, std::span<const ConnId> connections) {
   Account account;
-  Collector collector(account.counters);
-  endpoint.counters(collector);
+  endpoint.counters(account.counters);
   if (connections.empty()) return account;
   const std::vector<PathReport> paths = endpoint.paths(connections.front());
   std::uint64_t all = 0;
@@ -70,21 +52,24 @@ Account take_account(const Endpoint& endpoint, std::span<const ConnId> connectio
 }
 
 std::string to_text(const Account& account) {
-  return nlohmann::json{{"counters", account.counters},
-                        {"connections", account.connections},
-                        {"paths", account.paths},
-                        {"least_share", account.least_share},
-                        {"most_share", account.most_share}}
+  return nlohmann::ordered_json{
+      {"counters", nlohmann::ordered_json::parse(account.counters.to_json())},
+      {"connections", account.connections},
+      {"paths", account.paths},
+      {"least_share", account.least_share},
+      {"most_share", account.most_share}}
       .dump();
 }
 
 Result<Account> account_from_text(std::string_view text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, false);
   const Error garbled(ErrorCode::kInvalidArgument, "a rank's account of its transport is garbled");
-  if (!json.is_object() || !json.contains("counters")) return garbled;
+  if (!json.is_object() || !json.contains("counters") || !json["counters"].is_object())
+    return garbled;
   Account account;
   try {
-    account.counters = json["counters"].get<std::map<std::string, std::uint64_t>>();
+    for (const auto& [name, value] : json["counters"].items())
+      account.counters.counter(name, value.get<std::uint64_t>());
     account.connections = json.value("connections", 0U);
     account.paths = json.value("paths", 0U);
     account.least_share = json.value("least_share", 1.0);
@@ -96,21 +81,21 @@ Result<Account> account_from_text(std::string_view text) {
 }
 
 std::string describe(const Account& account, std::uint32_t ranks) {
-  const std::uint64_t packets = counter_of(account, "packets_sent");
+  const std::uint64_t packets = account.counters.value("packets_sent");
   std::string text = absl::StrFormat("# Transport, summed over %d ranks\n", ranks);
   text += line("data packets sent", packets);
   std::uint64_t resent = 0;
   for (const char* cause : {"reordered", "trimmed", "timeout", "not_ready"}) {
-    resent += counter_of(account, std::string("retransmits_") + cause);
+    resent += account.counters.value(std::string("retransmits_") + cause);
   }
   text += line("retransmitted", resent, percent_of(resent, packets));
-  text += line("  overtaken on their path", counter_of(account, "retransmits_reordered"));
-  text += line("  trimmed by a switch", counter_of(account, "retransmits_trimmed"));
-  text += line("  after a timeout", counter_of(account, "retransmits_timeout"));
-  text += line("  receiver not ready", counter_of(account, "retransmits_not_ready"));
-  text += line("  in vain (had arrived)", counter_of(account, "spurious_retransmits"));
-  text += line("marked by congestion (ECN)", counter_of(account, "marked_received"));
-  for (const auto& entry : account.counters) {
+  text += line("  overtaken on their path", account.counters.value("retransmits_reordered"));
+  text += line("  trimmed by a switch", account.counters.value("retransmits_trimmed"));
+  text += line("  after a timeout", account.counters.value("retransmits_timeout"));
+  text += line("  receiver not ready", account.counters.value("retransmits_not_ready"));
+  text += line("  in vain (had arrived)", account.counters.value("spurious_retransmits"));
+  text += line("marked by congestion (ECN)", account.counters.value("marked_received"));
+  for (const auto& entry : account.counters.entries()) {
     if (!entry.first.starts_with(kFaultPrefix) || entry.second == 0) continue;
     std::string label = entry.first.substr(kFaultPrefix.size());
     std::replace(label.begin(), label.end(), '_', ' ');

@@ -1,20 +1,20 @@
 #pragma once
 // The transport's own account of a run: what was sent, lost, repaired, and by which paths.
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "spindrift/collective.h"
+#include "spindrift/counter_snapshot.h"
 
 namespace spindrift::coll {
 
 struct Account {
-  std::map<std::string, std::uint64_t> counters;  // of the endpoint, by name
-  std::uint32_t connections = 0;                  // outgoing ones, which carry the data
-  std::uint32_t paths = 0;                        // that carried packets, over all connections
+  CounterSnapshot counters;       // of the endpoint
+  std::uint32_t connections = 0;  // outgoing ones, which carry the data
+  std::uint32_t paths = 0;        // that carried packets, over all connections
   // Share of a connection's packets that its least and most used path carried, 0..1.
   double least_share = 1;
   double most_share = 0;

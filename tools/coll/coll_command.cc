@@ -15,6 +15,8 @@
 #include "tools/coll/options.h"
 #include "tools/coll/rank_run.h"
 #include "tools/coll/workload.h"
+#include "tools/settings.h"
+#include "tools/trace_file.h"
 #include "tools/usage.h"
 
 namespace spindrift::coll {
@@ -135,6 +137,9 @@ void add_transport_options(CLI::App& app, Options& options) {
          "CRC-32C per packet: auto (between hosts), on or off")
       ->check(one_of(names_of(kCrcChoices), "auto, on or off"))
       ->default_str("auto");
+  app.add_option("--trace", options.trace,
+                 "write the flight recorders of all ranks started here to a file at the end "
+                 "('spindrift trace' shows it)");
   app.add_option("--fault", options.faults,
                  "faults on purpose at every rank, such as loss=1%,reorder=5%");
   app.add_option("--slice", options.slice_bytes, "unit of pipelining, a multiple of 128")
@@ -218,6 +223,14 @@ std::string unknown_name(const Options& options) {
   return address.ok() ? std::string{} : "--address: " + address.error().message();
 }
 
+// Once for all ranks that are started here.
+int begin_trace(const Options& options) {
+  tools::print_warnings(options.settings);
+  const Status status =
+      options.trace.empty() ? ok_status() : tools::start_trace_file(options.trace);
+  return status.ok() ? 0 : complain(status.error().message(), 1);
+}
+
 int run(const CLI::App& app, Options& options) {
   if (const std::string sentence = misfit(app, options); !sentence.empty()) {
     return complain(sentence, 2);
@@ -230,18 +243,26 @@ int run(const CLI::App& app, Options& options) {
   const auto faults = tools::check_faults(options.faults, options.connection.crc);
   if (!faults.ok()) return complain(faults.error().message(), 2);
   options.connection.crc = faults.value().crc;
+  if (!options.has_outside_store) {
+    if (const int exit_code = begin_trace(options); exit_code != 0) return exit_code;
+  }
+  tools::trace_on_signal();
   return options.rank ? run_rank(options) : launch(options);
 }
 
 // Holds the options for as long as the application may call back.
 class AllReduceApp final : public CLI::App {
  public:
-  explicit AllReduceApp(int& exit_code)
+  AllReduceApp(const Result<Settings>& settings, int& exit_code)
       : CLI::App("ring all-reduce, in the format of nccl-tests", "allreduce") {
+    if (settings.ok()) options_.settings = settings.value();
+    options_.connection = options_.settings.connect;
     add_group_options(*this, options_);
     add_measurement_options(*this, options_);
     add_transport_options(*this, options_);
-    callback([this, &exit_code] { exit_code = run(*this, options_); });
+    callback([this, &settings, &exit_code] {
+      exit_code = settings.ok() ? run(*this, options_) : complain(settings.error().message(), 2);
+    });
   }
 
  private:
@@ -253,10 +274,10 @@ class AllReduceApp final : public CLI::App {
 
 namespace spindrift::tools {
 
-void register_coll(CLI::App& app, int& exit_code) {
+void register_coll(CLI::App& app, const Result<Settings>& settings, int& exit_code) {
   CLI::App& group = *app.add_subcommand("coll", "collectives between processes, verified");
   group.require_subcommand(1);
-  group.add_subcommand(std::make_shared<coll::AllReduceApp>(exit_code));
+  group.add_subcommand(std::make_shared<coll::AllReduceApp>(settings, exit_code));
 }
 
 }  // namespace spindrift::tools

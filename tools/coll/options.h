@@ -5,6 +5,7 @@
 #include <string>
 
 #include "spindrift/collective.h"
+#include "spindrift/tunables.h"
 
 namespace spindrift::coll {
 
@@ -33,6 +34,8 @@ struct Options {
   // The transport under it.
   ConnectOptions connection{};
   std::string faults;
+  std::string trace;    // file; empty: none
+  Settings settings{};  // what the options above do not say
   std::uint32_t slice_bytes = CommunicatorOptions{}.slice_bytes;
   double timeout_s = 30;
 };

@@ -16,6 +16,7 @@
 #include "tools/coll/report.h"
 #include "tools/coll/workload.h"
 #include "tools/exit_codes.h"
+#include "tools/trace_file.h"
 
 namespace spindrift::coll {
 namespace {
@@ -172,17 +173,21 @@ int run_rank(const Options& options) {
   Result<std::unique_ptr<TcpStore>> store = TcpStore::connect(
       server ? server->address() : options.rendezvous, seconds(options.timeout_s));
   if (!store.ok()) return complain(store.error().message(), 1);
-  OpenOptions open;
+  const Settings& settings = options.settings;
+  OpenOptions open{.endpoint = settings.endpoint, .udp = settings.udp};
   open.faults = options.faults;
   open.endpoint.has_guardian = true;
+  tools::trace_to(options.trace, origin_of(settings, "trace_events") != "default", open.endpoint);
   Result<std::unique_ptr<Endpoint>> endpoint = open_endpoint("udp://", open);
   if (!endpoint.ok()) {
     const bool is_usage = endpoint.error().code() == ErrorCode::kInvalidArgument;
     return complain(endpoint.error().message(), is_usage ? 2 : 1);
   }
   const Result<std::uint64_t> wrong = run_group(options, *endpoint.value(), *store.value());
+  const Status traced = endpoint.value()->write_trace();
   if (!wrong.ok()) return complain(wrong.error().message(), 1);
-  const int exit_code = wrong.value() == 0 ? tools::kExitOk : tools::kExitFailure;
+  int exit_code = wrong.value() == 0 ? tools::kExitOk : tools::kExitFailure;
+  if (!traced.ok()) exit_code = complain(traced.error().message(), tools::kExitFailure);
   return *options.rank == 0 ? tools::finish_output("coll", exit_code) : exit_code;
 }
 

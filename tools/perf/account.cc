@@ -9,23 +9,6 @@
 namespace spindrift::perf {
 namespace {
 
-class CounterSum final : public CounterWriter {
- public:
-  explicit CounterSum(std::vector<std::pair<std::string, std::uint64_t>>* out) : out_(out) {}
-  void counter(std::string_view name, std::uint64_t value) override {
-    const auto at = std::find_if(out_->begin(), out_->end(),
-                                 [&](const auto& entry) { return entry.first == name; });
-    if (at != out_->end()) {
-      at->second += value;
-    } else {
-      out_->emplace_back(std::string(name), value);
-    }
-  }
-
- private:
-  std::vector<std::pair<std::string, std::uint64_t>>* out_;
-};
-
 class StateList final : public StateWriter {
  public:
   explicit StateList(std::vector<std::pair<std::string, double>>* out) : out_(out) {}
@@ -86,10 +69,9 @@ std::string format_value(double value) {
 
 Account collect_account(const Endpoint& endpoint, std::span<const ConnId> connections) {
   Account account;
-  CounterSum sum(&account.counters);
   std::vector<std::uint32_t> rtt_samples;
   for (const ConnId conn : connections) {
-    endpoint.counters(conn, sum);
+    endpoint.counters(conn, account.counters);
     add_paths(endpoint.paths(conn), &account.paths, &rtt_samples);
   }
   for (std::size_t i = 0; i < account.paths.size(); ++i) {
@@ -101,9 +83,7 @@ Account collect_account(const Endpoint& endpoint, std::span<const ConnId> connec
 }
 
 nlohmann::json to_json(const Account& account) {
-  nlohmann::json counters = nlohmann::json::object();
-  for (const auto& [name, value] : account.counters)
-    counters[name] = value;
+  const nlohmann::json counters = nlohmann::json::parse(account.counters.to_json());
   nlohmann::json state = nlohmann::json::object();
   for (const auto& [name, value] : account.state)
     state[name] = value;
@@ -131,7 +111,7 @@ Account parse_account(const nlohmann::json& object) {
   const nlohmann::json& counters = member("counters");
   for (auto at = counters.begin(); counters.is_object() && at != counters.end(); ++at) {
     if (at->is_number_unsigned()) {
-      account.counters.emplace_back(at.key(), at->get<std::uint64_t>());
+      account.counters.counter(at.key(), at->get<std::uint64_t>());
     }
   }
   const nlohmann::json& state = member("state");
@@ -154,7 +134,7 @@ Account parse_account(const nlohmann::json& object) {
 
 std::string format_account(std::string_view title, const Account& account) {
   std::string out = absl::StrFormat(" %s\n", title);
-  for (const auto& [name, value] : account.counters) {
+  for (const auto& [name, value] : account.counters.entries()) {
     if (value != 0) absl::StrAppendFormat(&out, "   %-36s %16u\n", name, value);
   }
   for (const auto& [name, value] : account.state) {

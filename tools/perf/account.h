@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "spindrift/counter_snapshot.h"
 #include "spindrift/endpoint.h"
 
 namespace spindrift::perf {
@@ -22,9 +23,9 @@ struct PathAccount {
 };
 
 struct Account {
-  std::vector<std::pair<std::string, std::uint64_t>> counters{};  // sums over the connections
-  std::vector<std::pair<std::string, double>> state{};            // of the first connection
-  std::vector<PathAccount> paths{};                               // sums over the connections
+  CounterSnapshot counters{};                           // sums over the connections
+  std::vector<std::pair<std::string, double>> state{};  // of the first connection
+  std::vector<PathAccount> paths{};                     // sums over the connections
 };
 
 Account collect_account(const Endpoint& endpoint, std::span<const ConnId> connections);

@@ -21,6 +21,7 @@ EXAMPLES
 RESULTS
   MB are 2^20 bytes. Latency of send, write and write-imm is half a round trip (ping-pong); of read
   and atomic it is the time from post to completion. Both directions of --bidirectional add up.
+  What no option says comes from the settings ('spindrift info --tunables').
   --json prints one document: "parameters", "connection", "bandwidth" and "latency" (one row per
   size: bytes, iterations, and average_mb_per_s, peak_mb_per_s, message_rate_mpps, or min_us,
   max_us, typical_us, average_us, stdev_us, p99_us, p999_us), "account" ("client" and "server":
@@ -104,6 +105,11 @@ void declare_transport(CLI::App& app, PerfArguments* a) {
                  "sides: loss=1%,reorder=5%")
       ->group(group);
   app.add_option("--capture", a->capture, "write this side's packets to a pcap file")->group(group);
+  app.add_option(
+         "--trace", a->trace,
+         "write the flight recorder to a file at the end ('spindrift trace' shows it); with "
+         "local, of both sides")
+      ->group(group);
   app.add_flag("--guardian", a->has_guardian,
                "a thread keeps the transport alive (both sides with "
                "local)")
@@ -119,7 +125,7 @@ Status check_server(const PerfArguments& a, const Registry& registry, PerfOption
   if (chooses_test) {
     return usage(
         "the client chooses the test and the transport; give the server only --listen, "
-        "--once, --fault, --capture and --guardian");
+        "--once, --fault, --capture, --trace and --guardian");
   }
   if (a.listen) out->listen_address = *a.listen;
   if (out->listen_address.find("://") == std::string::npos) {
@@ -262,11 +268,11 @@ Status check_transport(const PerfArguments& a, const Registry& registry, Transpo
   if (!policy.ok()) return policy.error();
   Status packets = check_packets(a, out);
   if (!packets.ok()) return packets;
-  const std::optional<CrcChoice> crc = parse_crc(a.crc.value_or("auto"));
+  const std::optional<CrcChoice> crc = a.crc ? parse_crc(*a.crc) : out->crc;
   if (!crc) return usage(absl::StrFormat("--crc is auto, on or off, not '%s'", *a.crc));
   out->crc = *crc;
   if (a.dscp.value_or(0) > 63) return usage(absl::StrFormat("--dscp %u is outside 0..63", *a.dscp));
-  out->dscp = static_cast<std::uint8_t>(a.dscp.value_or(0));
+  if (a.dscp) out->dscp = static_cast<std::uint8_t>(*a.dscp);
   if (a.deadline) {
     const Result<Duration> deadline = parse_duration(*a.deadline);
     if (!deadline.ok()) return deadline.error();
@@ -299,11 +305,15 @@ void declare_arguments(CLI::App& app, PerfArguments* a) {
   declare_transport(app, a);
 }
 
-Result<PerfOptions> check_arguments(const PerfArguments& a, const Registry& registry) {
+Result<PerfOptions> check_arguments(const PerfArguments& a, const Registry& registry,
+                                    const Settings& settings) {
   PerfOptions out;
+  out.settings = settings;
+  out.transport = choice_of(settings.connect);
+  out.trace = a.trace.value_or("");
   out.faults = a.faults.value_or("");
   out.capture = a.capture.value_or("");
-  out.has_guardian = a.has_guardian;
+  out.has_guardian = a.has_guardian || settings.endpoint.has_guardian;
   if (a.target == "server") {
     out.mode = Mode::kServer;
     const Status status = check_server(a, registry, &out);

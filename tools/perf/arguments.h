@@ -44,6 +44,7 @@ struct PerfArguments {
   std::optional<std::string> deadline{};
   std::optional<std::string> faults{};
   std::optional<std::string> capture{};
+  std::optional<std::string> trace{};
   std::optional<std::string> rails{};
   bool has_guardian = false;
 
@@ -53,6 +54,8 @@ struct PerfArguments {
 };
 
 void declare_arguments(CLI::App& app, PerfArguments* arguments);
-Result<PerfOptions> check_arguments(const PerfArguments& arguments, const Registry& registry);
+// What the arguments do not say comes from `settings`.
+Result<PerfOptions> check_arguments(const PerfArguments& arguments, const Registry& registry,
+                                    const Settings& settings = {});
 
 }  // namespace spindrift::perf

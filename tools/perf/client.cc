@@ -52,6 +52,7 @@ int Client::run() {
   const bool is_interrupted_early = !has_begun_ && tools::was_interrupted();
   if (is_interrupted_early) report_.set_interrupted();
   report_.finish(error);
+  const Status traced = endpoint_ ? endpoint_->write_trace() : ok_status();
   session_.reset();
   endpoint_.reset();
   int exit_code = tools::kExitOk;
@@ -64,6 +65,9 @@ int Client::run() {
     for (const std::string& miss : report_.misses()) {
       exit_code = tools::complain("perf", miss, tools::kExitFailure);
     }
+  }
+  if (!traced.ok()) {
+    exit_code = tools::complain("perf", traced.error().message(), tools::kExitFailure);
   }
   return tools::finish_output("perf", exit_code);
 }
@@ -126,7 +130,7 @@ Status Client::connect_control() {
 }
 
 Status Client::connect_data(std::uint64_t session_number) {
-  ConnectOptions connect = connect_options(options_.transport);
+  ConnectOptions connect = connect_options(options_.transport, options_.settings.connect);
   for (std::uint32_t i = 0; i < options_.shape.connections; ++i) {
     connect.private_data = encode_greeting({.session = session_number, .connection = i});
     const Result<ConnId> conn = endpoint_->connect(options_.server_address, connect);

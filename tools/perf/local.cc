@@ -19,6 +19,7 @@ namespace spindrift::perf {
 namespace {
 
 constexpr int kStartPatienceMs = 10'000;
+constexpr int kEndPatienceMs = 5'000;
 
 Error system_error(std::string_view what) {
   return Error(ErrorCode::kIo,
@@ -45,6 +46,7 @@ Result<LocalServer> LocalServer::start(const PerfOptions& options) {
       "spindrift",         "perf",   "server",     "--listen",
       "udp://127.0.0.1:0", "--once", "--ready-fd", std::to_string(fds[1])};
   if (!options.faults.empty()) words.insert(words.end(), {"--fault", options.faults});
+  if (!options.trace.empty()) words.insert(words.end(), {"--trace", options.trace});
   if (options.has_guardian) words.emplace_back("--guardian");
   std::vector<char*> arguments;
   for (std::string& word : words)
@@ -113,6 +115,15 @@ std::string LocalServer::death() {
   }
   pid_ = -1;
   return death_;
+}
+
+std::string LocalServer::await_end() {
+  constexpr int kStepMs = 5;
+  for (int waited_ms = 0; waited_ms < kEndPatienceMs && pid_ > 0; waited_ms += kStepMs) {
+    if (std::string words = death(); !words.empty()) return words;
+    if (pid_ > 0) poll(nullptr, 0, kStepMs);
+  }
+  return death();
 }
 
 }  // namespace spindrift::perf

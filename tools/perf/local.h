@@ -22,6 +22,8 @@ class LocalServer {
   // How the process ended ("was killed by signal 9 (Killed)"); empty while it runs, and after it
   // ended well.
   std::string death();
+  // Waits for its end, which should be near; returns what death() then says.
+  std::string await_end();
 
  private:
   LocalServer() = default;

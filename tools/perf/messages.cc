@@ -125,8 +125,19 @@ std::string text_or(const json& object, const char* key, std::string_view otherw
   return at != object.end() && at->is_string() ? at->get<std::string>() : std::string(otherwise);
 }
 
-ConnectOptions connect_options(const TransportChoice& choice) {
-  ConnectOptions options;
+TransportChoice choice_of(const ConnectOptions& options) {
+  return {.congestion_control = options.congestion_control,
+          .path_selector = options.path_selector,
+          .path_count = options.path_count,
+          .burst_bytes = options.burst_bytes,
+          .max_payload_mtu = options.max_payload_mtu,
+          .crc = options.crc,
+          .dscp = options.dscp,
+          .deadline = options.default_timeout};
+}
+
+ConnectOptions connect_options(const TransportChoice& choice, const ConnectOptions& base) {
+  ConnectOptions options = base;
   options.congestion_control = choice.congestion_control;
   options.path_selector = choice.path_selector;
   options.path_count = choice.path_count;

@@ -32,7 +32,9 @@ struct TransportChoice {
   std::uint8_t dscp = 0;
   Duration deadline{};
 };
-ConnectOptions connect_options(const TransportChoice& choice);
+TransportChoice choice_of(const ConnectOptions& options);
+// `base` is what this side says about the rest.
+ConnectOptions connect_options(const TransportChoice& choice, const ConnectOptions& base);
 std::string_view to_string(CrcChoice choice);  // "auto"
 std::optional<CrcChoice> parse_crc(std::string_view name);
 

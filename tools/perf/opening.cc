@@ -1,24 +1,36 @@
 #include "tools/perf/opening.h"
 
+#include <algorithm>
+
+#include "tools/trace_file.h"
+
 namespace spindrift::perf {
+namespace {
+
+void at_least(std::uint32_t wanted, std::uint32_t& field) {
+  field = std::max(field, wanted);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Endpoint>> open_perf_endpoint(std::string_view address,
                                                      const PerfOptions& options) {
-  OpenOptions open;
+  const Settings& settings = options.settings;
+  OpenOptions open{.endpoint = settings.endpoint, .udp = settings.udp};
   // Data connections, one for control, and room for those of the session before.
-  open.endpoint.max_connections = 2 * kMaxTestConnections;
-  open.endpoint.max_regions = 64;
-  open.endpoint.send_queue = kMaxDepth;
-  open.endpoint.receive_queue = kMaxDepth;
-  open.endpoint.completion_queue = 1u << 20;
+  at_least(2 * kMaxTestConnections, open.endpoint.max_connections);
+  at_least(kMaxDepth, open.endpoint.send_queue);
+  at_least(kMaxDepth, open.endpoint.receive_queue);
+  at_least(1U << 20U, open.endpoint.completion_queue);
   open.endpoint.has_guardian = options.has_guardian;
+  tools::trace_to(options.trace, origin_of(settings, "trace_events") != "default", open.endpoint);
   open.faults = options.faults;
   open.capture = options.capture;
   return open_endpoint(address, open);
 }
 
 ConnectOptions control_options(const PerfOptions& options) {
-  ConnectOptions connect;
+  ConnectOptions connect = options.settings.connect;
   if (options.has_corruption) connect.crc = CrcChoice::kOn;
   connect.private_data = encode_greeting({.is_control = true});
   // Pings go every second, and the peer answers them unless it is dead or stuck.

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "spindrift/tunables.h"
+
 #include "tools/perf/messages.h"
 #include "tools/perf/plan.h"
 
@@ -31,7 +33,9 @@ struct PerfOptions {
   std::string faults;
   bool has_corruption = false;  // among the faults: every connection has CRC
   std::string capture;
+  std::string trace;  // file; empty: none
   bool has_guardian = false;
+  Settings settings{};  // what the options above do not say
 
   bool has_json = false;
   std::optional<double> min_mb_per_s{};

@@ -41,6 +41,10 @@ int Server::run() {
     if (!served.ok()) exit_code = tools::kExitFailure;
     break;
   }
+  const Status traced = endpoint_->write_trace();
+  if (!traced.ok()) {
+    exit_code = tools::complain("perf", traced.error().message(), tools::kExitFailure);
+  }
   return tools::finish_output("perf", exit_code);
 }
 
@@ -187,7 +191,8 @@ void Server::admit(Session& session, const ConnEvent& event) {
   } else {
     session.connections[index] = event.conn;
     session.post_receives(static_cast<std::uint32_t>(index));
-    const Status accepted = endpoint_->accept(event.conn, connect_options(transport_));
+    const Status accepted =
+        endpoint_->accept(event.conn, connect_options(transport_, options_.settings.connect));
     if (!accepted.ok()) {
       (void)endpoint_->reject(event.conn, accepted.error().message());
       session.control().send({{"type", "error"}, {"text", accepted.error().message()}});

@@ -1,0 +1,16 @@
+#pragma once
+// What files and the environment say, for the commands of the tool.
+#include <string_view>
+
+#include "spindrift/registry.h"
+#include "spindrift/tunables.h"
+
+namespace spindrift::tools {
+
+// The settings, once the names of algorithms and policies in them are known to `registry` too.
+Result<Settings> check_settings(Result<Settings> loaded, const Registry& registry);
+
+// Prints what was not understood to standard error, a line each.
+void print_warnings(const Settings& settings);
+
+}  // namespace spindrift::tools
