@@ -100,6 +100,29 @@ void flush_receives(EngineContext& ctx, Connection& c) {
   }
 }
 
+// Ends all work in order: `first` for the first request that was not finished, `rest` for those
+// behind it. What was acknowledged behind something that was not has arrived, but the peer, too,
+// will not deliver it.
+void end_requests(Ring<Request>& requests, OpStatus first, OpStatus rest) {
+  bool is_broken = false;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Request& request = requests[i];
+    if (request.state != Request::State::kFinished) {
+      request.status = is_broken ? rest : first;
+      request.state = Request::State::kFinished;
+      is_broken = true;
+      continue;
+    }
+    if (request.status == OpStatus::kOk) {
+      if (is_broken) request.status = rest;
+      continue;
+    }
+    const bool was_never_sent =
+        request.status == OpStatus::kTimedOut && request.unacked_packets == 0;
+    is_broken = is_broken || !was_never_sent;
+  }
+}
+
 }  // namespace
 
 void deliver_requests(EngineContext& ctx, Connection& c) {
@@ -194,17 +217,9 @@ void fail_connection(EngineContext& ctx, Connection& c, OpStatus status, std::st
   if (is_over(c.phase)) return;
   c.error = std::move(sentence);
   ++ctx.counters.connections_failed;
-  if (c.send) {
-    bool is_first = true;
-    Ring<Request>& requests = c.send->queue.requests;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      Request& request = requests[i];
-      if (request.state == Request::State::kFinished) continue;
-      request.status = is_first || status == OpStatus::kPeerGone ? status : OpStatus::kFlushed;
-      request.state = Request::State::kFinished;
-      is_first = false;
-    }
-  }
+  if (c.send)
+    end_requests(c.send->queue.requests, status,
+                 status == OpStatus::kPeerGone ? status : OpStatus::kFlushed);
   end_connection(ctx, c, Phase::kFailed);
 }
 
@@ -214,14 +229,7 @@ void end_connection(EngineContext& ctx, Connection& c, Phase phase) {
   if (carries_data(c.phase)) --ctx.open_connections;
   c.phase = phase;
   ctx.trace_phase(c);
-  if (c.send) {
-    Ring<Request>& requests = c.send->queue.requests;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (requests[i].state == Request::State::kFinished) continue;
-      requests[i].status = OpStatus::kFlushed;
-      requests[i].state = Request::State::kFinished;
-    }
-  }
+  if (c.send) end_requests(c.send->queue.requests, OpStatus::kFlushed, OpStatus::kFlushed);
   ctx.timers.arm(c.index, kNever);
   deliver_receives(ctx, c);
   deliver_requests(ctx, c);

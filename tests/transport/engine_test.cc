@@ -252,6 +252,24 @@ TEST(PacketEngine, DataIsAcknowledgedWhateverEndsItsSuperPacket) {
   EXPECT_EQ(ack.trigger_count, 1);
 }
 
+// It was acknowledged behind a hole that never closed: the peer flushes its RECEIVE, so it must not
+// count as received here.
+TEST(PacketEngine, WhatArrivedBehindAHoleIsFlushedWithIt) {
+  EnginePair pair;
+  ASSERT_TRUE(pair.open(with_crc()));
+  Memory from(pair.a, 1000);
+  const Sge source = from.piece(0, 1000);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(
+        pair.a.post({.conn = pair.at_a->id, .kind = OpKind::kWrite, .local = {&source, 1}}));
+  pair.at_a->send->queue.requests[1].state = Request::State::kFinished;
+  fail_connection(pair.a.context(), *pair.at_a, OpStatus::kFlushed, "its deadline passed");
+  pair.a.take_completions(pair.a_done);
+  ASSERT_EQ(pair.a_done.size(), 3U);
+  for (const Completion& done : pair.a_done)
+    EXPECT_EQ(done.status, OpStatus::kFlushed);
+}
+
 // Random bytes, and valid packets with some bytes changed, sent from the peer's own address.
 TEST(PacketEngine, HostilePacketsAreCountedAndTheHonestConnectionLives) {
   EnginePair pair;
