@@ -33,6 +33,11 @@ Completion must_complete(Endpoint& endpoint, const WorkRequest& work) {
   std::exit(1);
 }
 
+void await_end(Endpoint& endpoint) {
+  while (must(wait_event(endpoint, 60s)).kind == ConnEvent::Kind::kEstablished) {
+  }
+}
+
 void serve(Endpoint& endpoint, std::string_view address, ConnectOptions options) {
   std::array<std::byte, 64> memory{};
   const MemoryRegion region = must(endpoint.register_memory(memory, Access::kRemoteWrite));
@@ -45,7 +50,7 @@ void serve(Endpoint& endpoint, std::string_view address, ConnectOptions options)
   const Completion arrived = must_complete(endpoint, {.conn = conn, .kind = OpKind::kReceive});
   std::printf("received: %.*s\n", static_cast<int>(arrived.immediate),
               reinterpret_cast<const char*>(memory.data()));
-  must(wait_event(endpoint, 60s));  // the client closes the connection
+  await_end(endpoint);  // the client closes the connection
 }
 
 void write_hello(Endpoint& endpoint, std::string_view address, ConnectOptions options) {
@@ -63,7 +68,7 @@ void write_hello(Endpoint& endpoint, std::string_view address, ConnectOptions op
                            .local = {&source, 1},
                            .remote_key = remote.key});
   endpoint.close(conn);
-  must(wait_event(endpoint, 5s));  // closed
+  await_end(endpoint);
 }
 
 }  // namespace

@@ -292,6 +292,7 @@ void on_operation_error(EngineContext& ctx, Connection& c, const wire::Nack& nac
   }
   AckWork work{.ctx = ctx, .c = c, .now = now};
   acknowledge_up_to(work, Psn{psn.value - 1});
+  c.send->log.retire();
   deliver_requests(ctx, c);
   if (is_over(c.phase)) return;
   const OpStatus status = status_of(nack.payload);

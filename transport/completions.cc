@@ -100,26 +100,28 @@ void flush_receives(EngineContext& ctx, Connection& c) {
   }
 }
 
-// Ends all work in order: `first` for the first request that was not finished, `rest` for those
-// behind it. What was acknowledged behind something that was not has arrived, but the peer, too,
-// will not deliver it.
-void end_requests(Ring<Request>& requests, OpStatus first, OpStatus rest) {
+// Ends all work in order: `first` for the first request that did not succeed, `rest` for those
+// behind it. What was acknowledged beyond a hole has arrived, but the peer, too, will not deliver
+// it.
+void end_requests(SendState& send, OpStatus first, OpStatus rest) {
+  Ring<Request>& requests = send.queue.requests;
   bool is_broken = false;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Request& request = requests[i];
-    if (request.state != Request::State::kFinished) {
-      request.status = is_broken ? rest : first;
-      request.state = Request::State::kFinished;
-      is_broken = true;
+    const bool has_failed =
+        request.state == Request::State::kFinished && request.status != OpStatus::kOk;
+    if (has_failed) {
+      const bool was_never_sent =
+          request.status == OpStatus::kTimedOut && request.unacked_packets == 0;
+      is_broken = is_broken || !was_never_sent;
       continue;
     }
-    if (request.status == OpStatus::kOk) {
-      if (is_broken) request.status = rest;
-      continue;
-    }
-    const bool was_never_sent =
-        request.status == OpStatus::kTimedOut && request.unacked_packets == 0;
-    is_broken = is_broken || !was_never_sent;
+    const bool was_delivered =
+        request.state == Request::State::kFinished && request.last_psn < send.log.oldest();
+    if (was_delivered && !is_broken) continue;
+    request.status = is_broken ? rest : first;
+    request.state = Request::State::kFinished;
+    is_broken = true;
   }
 }
 
@@ -134,6 +136,8 @@ void deliver_requests(EngineContext& ctx, Connection& c) {
   while (!queue.requests.is_empty()) {
     Request& request = queue.requests.front();
     if (request.state != Request::State::kFinished) break;
+    // The peer delivers it when everything before it has arrived, responses of ours included.
+    if (request.status == OpStatus::kOk && request.last_psn >= c.send->log.oldest()) break;
     if (request.last_transmission > ctx.released) {  // the provider may still read the buffer
       ctx.is_release_awaited = true;
       break;
@@ -218,8 +222,7 @@ void fail_connection(EngineContext& ctx, Connection& c, OpStatus status, std::st
   c.error = std::move(sentence);
   ++ctx.counters.connections_failed;
   if (c.send)
-    end_requests(c.send->queue.requests, status,
-                 status == OpStatus::kPeerGone ? status : OpStatus::kFlushed);
+    end_requests(*c.send, status, status == OpStatus::kPeerGone ? status : OpStatus::kFlushed);
   end_connection(ctx, c, Phase::kFailed);
 }
 
@@ -229,7 +232,7 @@ void end_connection(EngineContext& ctx, Connection& c, Phase phase) {
   if (carries_data(c.phase)) --ctx.open_connections;
   c.phase = phase;
   ctx.trace_phase(c);
-  if (c.send) end_requests(c.send->queue.requests, OpStatus::kFlushed, OpStatus::kFlushed);
+  if (c.send) end_requests(*c.send, OpStatus::kFlushed, OpStatus::kFlushed);
   ctx.timers.arm(c.index, kNever);
   deliver_receives(ctx, c);
   deliver_requests(ctx, c);

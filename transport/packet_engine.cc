@@ -349,7 +349,7 @@ std::size_t PacketEngine::transmit_posted(Connection& c, std::span<TxPacket> out
   std::size_t count = send_burst(ctx_, c, out, now, more);
   if (is_over(c.phase)) return count;
   if (count != 0) count += send_acks_along(ctx_, c, out[count - 1], out.subspan(count), now);
-  ctx_.arm(c, next_timer(c));
+  ctx_.arm(c, next_timer(c, now));
   return count;
 }
 

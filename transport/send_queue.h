@@ -29,6 +29,7 @@ struct Request {
   std::uint64_t compare = 0;
   Time deadline = kNever;
   std::uint64_t last_transmission = 0;  // provider's count of the last packet naming its payload
+  Psn last_psn{};                       // of its packets; once all were sent
   std::uint32_t length = 0;             // payload bytes; for READ: bytes to fetch
   std::uint32_t sent_bytes = 0;
   std::uint32_t unacked_packets = 0;

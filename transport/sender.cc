@@ -113,6 +113,7 @@ SentUnit* next_request(Connection& c) {
     ++request.unacked_packets;
     if (request.sent_bytes == total) {
       request.state = Request::State::kSent;
+      request.last_psn = unit.psn;
       ++queue.next_request;
     }
     return &unit;
