@@ -42,9 +42,10 @@ int show_host(bool is_json) {
 void register_info(CLI::App& app, const Result<Settings>& settings, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "info", "Show providers, algorithms, limits and interfaces of this host, or all settings");
-  const CLI::Option* json = command->add_flag("--json", "one JSON document instead of text");
-  const CLI::Option* tunables =
-      command->add_flag("--tunables", "every setting instead: what it is, and who said so");
+  const std::string json_help = "one JSON document instead of text";
+  const CLI::Option* json = command->add_flag("--json", json_help);
+  const std::string tunables_help = "every setting instead: what it is, and who said so";
+  const CLI::Option* tunables = command->add_flag("--tunables", tunables_help);
   command->footer(kFooter);
   command->callback([json, tunables, &settings, &exit_code] {
     const bool is_json = json->count() > 0;

@@ -35,7 +35,7 @@ class SPINDRIFT_EXPORT CounterSnapshot final : public CounterWriter {
   // {"packets_sent":12,"bytes_sent":34}, in that order.
   std::string to_json() const;
 
-  bool operator==(const CounterSnapshot&) const = default;
+  bool operator==(const CounterSnapshot& other) const { return entries_ == other.entries_; }
 
  private:
   std::vector<Entry> entries_;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "transport/base/crc32c.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift::test {
 namespace {

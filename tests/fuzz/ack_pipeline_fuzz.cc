@@ -13,6 +13,7 @@
 #include "tests/fuzz/input.h"
 #include "transport/base/check.h"
 #include "transport/completions.h"
+#include "transport/wire/request_codec.h"
 
 namespace spindrift {
 namespace {

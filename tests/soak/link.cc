@@ -369,7 +369,6 @@ void Link::release(End end) {
 
 void Link::check_memory(End end) {
   Side& s = side(end);
-  const Side& peer = side(other(end));
   for (const auto* block : {&s.source, &s.written, &s.received, &s.results, &s.cells, &s.forbidden})
     if (!(*block)->has_whole_guards()) fail(end, "bytes outside a region changed");
   const Operation nothing;

@@ -113,8 +113,6 @@ inline std::vector<std::byte> hello_packet(const NetAddress& from, std::uint64_t
   hello.window_packets = 128;
   hello.rail_count = 1;
   hello.rails[0] = from;
-  std::array<std::byte, wire::kMaxHelloBytes> body{};
-  const std::size_t bytes = wire::encode(hello, body);
   wire::RudRequest pds;
   pds.next = wire::NextHeader::kRequestStandard;
   pds.is_syn = true;
@@ -126,11 +124,10 @@ inline std::vector<std::byte> hello_packet(const NetAddress& from, std::uint64_t
   ses.is_eom = true;
   ses.resource_index = wire::kHelloResourceIndex;
   ses.request_length = hello.payload_mtu;
-  std::array<std::byte, kMaxHeaderBytes> headers{};
-  std::size_t size = wire::encode(pds, headers);
-  size += wire::encode(ses, std::span(headers).subspan(size));
-  std::vector<std::byte> out(headers.begin(), headers.begin() + static_cast<std::ptrdiff_t>(size));
-  out.insert(out.end(), body.begin(), body.begin() + static_cast<std::ptrdiff_t>(bytes));
+  std::vector<std::byte> out(kMaxHeaderBytes + wire::kMaxHelloBytes);
+  std::size_t size = wire::encode(pds, out);
+  size += wire::encode(ses, std::span(out).subspan(size));
+  static_cast<void>(wire::encode(hello, std::span(out).subspan(size)));
   out.resize(size + hello.payload_mtu);
   return out;
 }

@@ -203,7 +203,8 @@ TEST(Strangers, LatePacketsOfAClosedConnectionDoNotReachTheNextInItsSlot) {
     const auto write = forger.packet(8, forger.request(psn), write_of(region.remote.key, 8));
     const auto close = forger.packet(0, forger.control(wire::ControlType::kCloseCommand, psn));
     reopen(pair, options);
-    const auto tag = crc == CrcChoice::kOn ? std::optional(seed) : std::nullopt;
+    std::optional<std::uint32_t> tag;
+    if (crc == CrcChoice::kOn) tag.emplace(seed);
     for (int i = 0; i < 10; ++i) {
       forger.send(pair.a, write, tag);
       forger.send(pair.a, close, tag);
