@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "spindrift/open.h"
 #include "spindrift/version.h"
 
 #include "tools/coll_command.h"
@@ -39,8 +38,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "spindrift " + std::string(spindrift::kVersion));
   app.require_subcommand(1);
   int exit_code = spindrift::tools::kExitOk;
-  const spindrift::Result<spindrift::Settings> settings =
-      spindrift::tools::check_settings(spindrift::load_settings(), spindrift::builtin_registry());
+  const spindrift::Result<spindrift::Settings> settings = spindrift::load_settings();
   spindrift::tools::register_perf(app, settings, exit_code);
   spindrift::tools::register_coll(app, settings, exit_code);
   spindrift::tools::register_info(app, settings, exit_code);

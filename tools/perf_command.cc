@@ -30,10 +30,11 @@ int run_local(perf::PerfOptions options) {
   return death.empty() ? exit_code : complain("perf", death, kExitFailure);
 }
 
-int run_perf(perf::PerfArguments& arguments, const Result<Settings>& settings) {
-  if (!settings.ok()) return complain("perf", settings.error().message(), kExitUsage);
+int run_perf(perf::PerfArguments& arguments, const Result<Settings>& loaded) {
   const Status adopted = perf::adopt_plugins(arguments);
   if (!adopted.ok()) return complain("perf", adopted.error().message(), kExitUsage);
+  const Result<Settings> settings = check_settings(loaded, builtin_registry());
+  if (!settings.ok()) return complain("perf", settings.error().message(), kExitUsage);
   const Result<perf::PerfOptions> checked =
       perf::check_arguments(arguments, builtin_registry(), settings.value());
   if (!checked.ok()) return complain("perf", checked.error().message(), kExitUsage);

@@ -302,7 +302,8 @@ void Link::on_receive_done(End end, const Completion& one) {
   } else if (one.status != OpStatus::kFlushed) {
     fail(end, absl::StrCat("a RECEIVE ended with ", std::string(to_string(one.status))));
   } else if (!s.may_fail && !s.is_closing && !side(other(end)).is_closing) {
-    fail(end, "a RECEIVE was flushed without a cause");
+    fail(end, absl::StrCat("a RECEIVE was flushed without a cause: ",
+                           s.host->endpoint().last_error(s.conn)));
   }
   if (one.is_shared) {
     s.host->return_shared_buffer(slot);

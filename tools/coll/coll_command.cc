@@ -261,7 +261,8 @@ class AllReduceApp final : public CLI::App {
     add_measurement_options(*this, options_);
     add_transport_options(*this, options_);
     callback([this, &settings, &exit_code] {
-      exit_code = settings.ok() ? run(*this, options_) : complain(settings.error().message(), 2);
+      const Result<Settings> checked = tools::check_settings(settings, builtin_registry());
+      exit_code = checked.ok() ? run(*this, options_) : complain(checked.error().message(), 2);
     });
   }
 
