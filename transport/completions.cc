@@ -154,6 +154,7 @@ void deliver_requests(EngineContext& ctx, Connection& c) {
     while (!queue.reads.is_empty() && queue.reads.front() < queue.requests.front_serial()) {
       queue.reads.pop_front();
       ++queue.read_serial_base;
+      ctx.make_ready(c);  // what waited for it, behind a fence or for room, may go
     }
     queue.next_request = std::max(queue.next_request, queue.requests.front_serial());
   }
