@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace spindrift::tools {
@@ -32,7 +33,7 @@ bool is_heading(const std::string& key) {
 std::string class_of(const Json& event) {
   std::string out = name_of(event);
   for (const char* key : {"cause", "status"})
-    if (event.contains(key)) out += " " + shown(event[key]);
+    if (event.contains(key)) absl::StrAppend(&out, " ", shown(event[key]));
   return out;
 }
 
@@ -83,7 +84,7 @@ std::string format_time_line(const TraceSection& section, const TraceFilter& fil
     absl::StrAppendFormat(&out, "%+14.6f ms  conn %-10d %-16s", since_first_ms(section, event),
                           event["conn"].get<std::uint64_t>(), name_of(event));
     for (const auto& [key, value] : event.items())
-      if (!is_heading(key)) out += " " + key + "=" + shown(value);
+      if (!is_heading(key)) absl::StrAppend(&out, " ", key, "=", shown(value));
     out += "\n";
   }
   return out;
