@@ -54,7 +54,7 @@ struct Case {
   ConnectOptions options() const {
     ConnectOptions options;
     if (has_defaults) return options;
-    options.connect_timeout = 1s;
+    options.connect_timeout = 8s;
     options.silence_limit = 500ms;
     options.silence_limit_passive = 800ms;
     options.keepalive = 100ms;

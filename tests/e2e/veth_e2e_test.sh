@@ -56,7 +56,7 @@ server() {
     >"$out/server" 2>&1 &
   server_pid=$!
   for _ in $(seq 100); do
-    ip netns exec "$right" ss -Hlun 2>/dev/null | grep -q 4793 && return
+    ip netns exec "$right" ss -Hlun 2>/dev/null | grep 4793 >/dev/null && return
     sleep 0.05
   done
   fail "the server does not listen: $(cat "$out/server")"

@@ -9,4 +9,4 @@ if ! diff <(LC_ALL=C sort -u "$list") \
   echo "$library does not export what $list says ('<': missing, '>': too much)"
   exit 1
 fi
-readelf -d "$library" | grep -q 'SONAME.*libspindrift\.so\.0\]'
+readelf -d "$library" | grep 'SONAME.*libspindrift\.so\.0\]' >/dev/null

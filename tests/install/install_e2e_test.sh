@@ -18,7 +18,7 @@ prefix="$work/prefix"
 library="$(dirname "$(find "$prefix" -name libspindrift.so)")"
 diff <(cd "$source/include/spindrift" && ls -- *.h) <(cd "$prefix/include/spindrift" && ls)
 test -L "$library/libspindrift.so.0"
-find "$prefix" -name LICENSE | grep -q .
+find "$prefix" -name LICENSE | grep . >/dev/null
 export LD_LIBRARY_PATH="$library"
 
 # C++ by find_package, against both libraries.
@@ -27,8 +27,8 @@ cmake -S "$here" -B "$work/outside" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMA
 cmake --build "$work/outside" -j 2 >"$work/log"
 "$work/outside/with_shared"
 "$work/outside/with_static"
-ldd "$work/outside/with_shared" | grep -q 'libspindrift\.so\.0 => '
-if ldd "$work/outside/with_static" | grep -q libspindrift; then exit 1; fi
+ldd "$work/outside/with_shared" | grep 'libspindrift\.so\.0 => ' >/dev/null
+if ldd "$work/outside/with_static" | grep libspindrift >/dev/null; then exit 1; fi
 
 # C by pkg-config.
 export PKG_CONFIG_PATH="$library/pkgconfig"
@@ -39,9 +39,9 @@ export PKG_CONFIG_PATH="$library/pkgconfig"
     --define-variable=library=:libspindrift.a --cflags --libs spindrift)
 }
 "$work/c_shared"
-ldd "$work/c_shared" | grep -q 'libspindrift\.so\.0 => '
+ldd "$work/c_shared" | grep 'libspindrift\.so\.0 => ' >/dev/null
 env -u LD_LIBRARY_PATH "$work/c_static"
-if ldd "$work/c_static" | grep -q libspindrift; then exit 1; fi
+if ldd "$work/c_static" | grep libspindrift >/dev/null; then exit 1; fi
 
 # A plug-in needs nothing but the headers, and works in the installed command.
 # shellcheck disable=SC2046
