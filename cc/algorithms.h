@@ -6,6 +6,9 @@ namespace spindrift {
 
 extern const CcInfo kFixedWindow;
 extern const CcInfo kDcqcn;
+extern const CcInfo kDctcp;
 extern const CcInfo kNscc;
+extern const CcInfo kSwift;
+extern const CcInfo kTimely;
 
 }  // namespace spindrift

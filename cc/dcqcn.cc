@@ -10,8 +10,6 @@
 namespace spindrift {
 namespace {
 
-// Where the transport knows no link rate.
-constexpr double kLinkRateUnknownBps = 100e9;
 // A loss counts as one notification, as rarely as a receiver sends them.
 constexpr Duration kNotificationSpacing = std::chrono::microseconds(50);
 // Byte-counter events one acknowledgement may bring; a real one brings at most one.
@@ -45,7 +43,7 @@ class Dcqcn final : public CongestionControl {
  public:
   Dcqcn(const FlowInfo& flow, const Tuning& tuning)
       : tuning_(tuning),
-        link_bps_(usable_rate(flow.link_rate)),
+        link_bps_(usable_bps(flow.link_rate)),
         target_bps_(link_bps_),
         rate_bps_(link_bps_),
         window_bytes_(static_cast<std::uint64_t>(window_cap_bytes(flow))),
@@ -80,7 +78,7 @@ class Dcqcn final : public CongestionControl {
     if (std::holds_alternative<CongestionNotification>(signal)) {
       cut(now);
     } else if (const auto* path = std::get_if<PathChanged>(&signal)) {
-      change_link(usable_rate(path->link_rate));
+      change_link(usable_bps(path->link_rate));
     }
     return limits();
   }
@@ -96,11 +94,6 @@ class Dcqcn final : public CongestionControl {
   }
 
  private:
-  static double usable_rate(Rate rate) {
-    return rate.is_unlimited() ? kLinkRateUnknownBps
-                               : bounded(static_cast<double>(rate.bits_per_second()));
-  }
-
   SendLimits limits() const {
     // At the link rate an increase changes nothing and alpha is brought up to date when needed.
     const bool may_rise = rate_bps_ < link_bps_;

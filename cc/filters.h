@@ -34,6 +34,28 @@ inline Time after(Time now, Duration delay) {
   return now.time_since_epoch() > Duration::max() - delay ? kNever : now + delay;
 }
 
+// Where the transport knows no link rate and no RTT.
+inline constexpr std::uint64_t kUnknownLinkBps = 100'000'000'000;
+inline constexpr Duration kUnknownRtt = std::chrono::microseconds(12);
+
+inline double usable_bps(Rate rate) {
+  return static_cast<double>(rate.is_unlimited() ? kUnknownLinkBps : rate.bits_per_second());
+}
+
+// Shorter RTTs than what the hosts themselves add are luck.
+inline Duration usable_rtt(Duration base_rtt, Duration host_latency) {
+  return std::max(base_rtt > Duration{} ? base_rtt : kUnknownRtt, host_latency);
+}
+
+// Slower, and one packet would take seconds.
+inline constexpr double kSlowestBps = 1e6;
+
+// For SendLimits: within kSlowestBps..link, or the link where that is slower still.
+inline Rate pacing_rate(double bps, double link_bps) {
+  const double bounded_bps = std::clamp(bps, std::min(kSlowestBps, link_bps), link_bps);
+  return Rate::bits_per_second(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bounded_bps)));
+}
+
 // Bytes that fit the path at full rate.
 inline double bdp_bytes(Rate link_rate, Duration rtt) {
   return static_cast<double>(link_rate.bits_per_second()) / 8.0 * 1e-6 * to_us(rtt);

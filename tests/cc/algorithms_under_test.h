@@ -22,7 +22,8 @@ namespace spindrift::test {
 
 using std::chrono::microseconds;
 
-inline const CcInfo* const kAlgorithms[] = {&kFixedWindow, &kDcqcn, &kNscc};
+inline const CcInfo* const kAlgorithms[] = {&kFixedWindow, &kDcqcn, &kNscc,
+                                            &kDctcp,       &kSwift, &kTimely};
 
 inline std::vector<double> default_values(const CcInfo& info) {
   std::vector<double> values;

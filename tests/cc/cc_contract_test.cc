@@ -3,6 +3,7 @@
 
 #include "tests/cc/algorithms_under_test.h"
 #include "tests/cc/bottleneck.h"
+#include "tests/cc/random_events.h"
 #include "tests/paths/allocation_count.h"
 #include "transport/base/rng.h"
 
@@ -15,21 +16,33 @@ class CcContract : public ::testing::TestWithParam<const CcInfo*> {
   bool is_fixed() const { return info().name == "fixed_window"; }
 };
 
-// The documented lower bounds: one packet of window, and for pacing algorithms 40 Mb/s.
-constexpr std::uint64_t kRateMinBps = 40'000'000;
+// What the contract leaves to the algorithm, by its documentation.
+struct Terms {
+  // The lower bound of the rate. That of the window is one packet for all.
+  std::uint64_t rate_min_bps = 40'000'000;
+  // RTTs until nine tenths of the first allowance are back after ten RTTs with losses.
+  int recovery_rtts_max = 200;
+  Duration delay_above_target = microseconds(100);
+  Duration convergence = std::chrono::milliseconds(20);
+};
 
-// RTTs until nine tenths of the first allowance are back after ten RTTs with losses.
-int recovery_rtts_max(const CcInfo& info) {
-  return info.name == "dcqcn" ? 5'000 : 200;
+Terms terms_of(const CcInfo& info) {
+  if (info.name == "dcqcn")
+    return {.recovery_rtts_max = 5'000, .convergence = std::chrono::milliseconds(80)};
+  if (info.name == "swift") return {.rate_min_bps = 1'000'000};
+  // T_high is 25 RTTs; a step is a thousandth of the link rate.
+  if (info.name == "timely")
+    return {.recovery_rtts_max = 1'000, .delay_above_target = microseconds(400)};
+  return {};
 }
 
-void expect_sane(const SendLimits& limits, const FlowInfo& flow, Time now) {
+void expect_sane(const CcInfo& info, const SendLimits& limits, const FlowInfo& flow, Time now) {
   ASSERT_GE(limits.window_bytes, std::max<std::uint64_t>(flow.mtu_bytes, 1));
   ASSERT_GT(limits.timer, now);
   const std::uint64_t link_bps = flow.link_rate.bits_per_second();
   if (link_bps == 0 || limits.pacing_rate.is_unlimited()) return;
   ASSERT_LE(limits.pacing_rate.bits_per_second(), link_bps);
-  ASSERT_GE(limits.pacing_rate.bits_per_second(), std::min(link_bps, kRateMinBps));
+  ASSERT_GE(limits.pacing_rate.bits_per_second(), std::min(link_bps, terms_of(info).rate_min_bps));
 }
 
 TEST_P(CcContract, ParametersAreDocumentedAndDefaultsLieWithinBounds) {
@@ -53,7 +66,7 @@ TEST_P(CcContract, FirstWindowIsAtLeastAPacketAndWithinTheReceiversBuffers) {
                             .mtu_bytes = 16'320,
                             .max_window_bytes = cap};
         const SendLimits limits = make_default(info(), flow)->initial();
-        expect_sane(limits, flow, flow.now);
+        expect_sane(info(), limits, flow, flow.now);
         EXPECT_LE(limits.window_bytes, cap);
       }
     }
@@ -67,13 +80,13 @@ TEST_P(CcContract, KeepsItsLowerBoundThroughAnyStorm) {
     driver.run_rtt({.delay = microseconds(200), .is_marked = true, .lost_share = 1});
     driver.lose(1'000'000, LossCause::kTrimmed);
     driver.lose(1'000'000, LossCause::kTimeout);
-    expect_sane(driver.limits(), flow, driver.now());
+    expect_sane(info(), driver.limits(), flow, driver.now());
   }
 }
 
 TEST_P(CcContract, LimitsDoNotRiseOverAnRttOfMarksAboveTarget) {
   Driver driver(info(), reference_flow());
-  const Driver::Weather storm{.delay = microseconds(100), .is_marked = true};
+  const Driver::Weather storm{.delay = terms_of(info()).delay_above_target, .is_marked = true};
   driver.run_rtt(storm);
   for (int i = 0; i < 500; ++i) {
     const SendLimits before = driver.limits();
@@ -90,7 +103,7 @@ TEST_P(CcContract, SendsLessAfterManyRttsOfMarksAboveTarget) {
   const Duration base_rtt = reference_flow().base_rtt;
   const double before = driver.allowed_bytes(base_rtt);
   for (int i = 0; i < 50; ++i)
-    driver.run_rtt({.delay = microseconds(100), .is_marked = true});
+    driver.run_rtt({.delay = terms_of(info()).delay_above_target, .is_marked = true});
   EXPECT_LT(driver.allowed_bytes(base_rtt), before / 4);
 }
 
@@ -102,7 +115,7 @@ TEST_P(CcContract, RecoversAfterLossesStop) {
     driver.run_rtt({.lost_share = 0.2});
   int rtts = 0;
   for (; driver.allowed_bytes(base_rtt) < 0.9 * before; ++rtts) {
-    ASSERT_LT(rtts, recovery_rtts_max(info()));
+    ASSERT_LT(rtts, terms_of(info()).recovery_rtts_max);
     driver.run_rtt({});
   }
 }
@@ -115,7 +128,7 @@ TEST_P(CcContract, RecoversFromItsLowestPoint) {
     driver.run_rtt({.delay = microseconds(100), .is_marked = true, .lost_share = 1});
   }
   for (int rtts = 0; driver.allowed_bytes(base_rtt) < 0.9 * before; ++rtts) {
-    ASSERT_LT(rtts, 10 * recovery_rtts_max(info()));
+    ASSERT_LT(rtts, 10 * terms_of(info()).recovery_rtts_max);
     driver.run_rtt({});
   }
 }
@@ -150,7 +163,7 @@ TEST_P(CcContract, TwoFlowsConvergeToEqualShares) {
     if (info().traits.needs_cnp) second_limits = second->on_signal(now, CongestionNotification{});
   }
   network.add(info(), std::move(second), second_limits);
-  network.run_for(std::chrono::milliseconds(is_dcqcn ? 80 : 20));
+  network.run_for(terms_of(info()).convergence);
   const std::uint64_t start[] = {network.flow(0).delivered_bytes, network.flow(1).delivered_bytes};
   const Duration measured = std::chrono::milliseconds(is_dcqcn ? 20 : 5);
   network.run_for(measured);
@@ -164,57 +177,6 @@ TEST_P(CcContract, TwoFlowsConvergeToEqualShares) {
 
 // ---- random events ----
 
-Signal random_signal(Rng& rng) {
-  switch (rng.below(5)) {
-    case 0:
-      return CongestionNotification{};
-    case 1:
-      return CreditGranted{rng.next()};
-    case 2:
-      return TimerFired{};
-    case 3:
-      return PathChanged{Duration(static_cast<std::int64_t>(rng.below(100'000))),
-                         Rate::gbps(static_cast<double>(1 + rng.below(400)))};
-    default:
-      return LossWasSpurious{rng.next() >> rng.below(64)};
-  }
-}
-
-// Any size with the same likelihood, zero and the largest among them.
-std::uint64_t wild(Rng& rng) {
-  const std::uint64_t shift = rng.below(66);
-  return shift == 65 ? 0 : shift == 64 ? ~0ULL : rng.next() >> shift;
-}
-
-SendLimits random_event(CongestionControl& cc, Rng& rng, Time now, FlowInfo& flow) {
-  const std::uint64_t kind = rng.below(10);
-  if (kind == 0) {
-    const Signal signal = random_signal(rng);
-    if (const auto* path = std::get_if<PathChanged>(&signal)) flow.link_rate = path->link_rate;
-    return cc.on_signal(now, signal);
-  }
-  if (kind <= 2) {
-    return cc.on_loss({.now = now,
-                       .newest_sent_time = now,
-                       .lost_bytes = wild(rng),
-                       .in_flight_bytes = wild(rng),
-                       .lost_packets = static_cast<std::uint32_t>(wild(rng)),
-                       .cause = static_cast<LossCause>(rng.below(4))});
-  }
-  return cc.on_ack({.now = now,
-                    .sent_time = now,
-                    .rtt = Duration(static_cast<std::int64_t>(wild(rng))),
-                    .acked_bytes = wild(rng),
-                    .received_bytes = wild(rng),
-                    .in_flight_bytes = wild(rng),
-                    .acked_packets = static_cast<std::uint32_t>(wild(rng)),
-                    .out_of_order_packets = static_cast<std::uint32_t>(wild(rng)),
-                    .receiver_penalty = static_cast<std::uint8_t>(rng.below(3) * rng.below(128)),
-                    .restores_window = rng.chance(0.3),
-                    .is_marked = rng.chance(0.3),
-                    .delivery = {.delivered_bytes = wild(rng)}});
-}
-
 std::vector<SendLimits> random_run(const CcInfo& info, std::uint64_t seed, int events) {
   Rng rng(seed);
   FlowInfo flow = reference_flow();
@@ -226,7 +188,7 @@ std::vector<SendLimits> random_run(const CcInfo& info, std::uint64_t seed, int e
     now += Duration(
         static_cast<std::int64_t>(rng.chance(0.3) ? 0 : rng.next() >> (24 + rng.below(40))));
     result.push_back(random_event(*cc, rng, now, flow));
-    expect_sane(result.back(), flow, now);
+    expect_sane(info, result.back(), flow, now);
     if (::testing::Test::HasFatalFailure()) return result;
     if (i % 100 != 0) continue;
     for (const auto& field : StateCollector(*cc).fields) {

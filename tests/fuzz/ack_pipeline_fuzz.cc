@@ -47,9 +47,10 @@ EndpointConfig config_of(FuzzInput& in) {
 }
 
 ConnectOptions options_of(FuzzInput& in) {
-  constexpr const char* kAlgorithms[] = {"fixed_window", "nscc", "dcqcn"};
+  constexpr const char* kAlgorithms[] = {"fixed_window", "nscc",  "dcqcn",
+                                         "dctcp",        "swift", "timely"};
   ConnectOptions options;
-  options.congestion_control = kAlgorithms[in.u8() % 3];
+  options.congestion_control = kAlgorithms[in.u8() % std::size(kAlgorithms)];
   options.path_selector = "round_robin";
   options.path_count = 1 + in.u8() % 4;
   options.burst_bytes = in.u8() % 2 == 0 ? 0 : 4096;

@@ -79,7 +79,8 @@ FlowInfo flow_info(FuzzInput& in) {
 }
 
 void run(FuzzInput in) {
-  static constexpr std::array<const CcInfo*, 3> kAlgorithms{&kFixedWindow, &kDcqcn, &kNscc};
+  static constexpr std::array kAlgorithms{&kFixedWindow, &kDcqcn, &kNscc,
+                                          &kDctcp,       &kSwift, &kTimely};
   const CcInfo& info = *kAlgorithms[in.u8() % kAlgorithms.size()];
   std::vector<double> values;
   for (const ParameterInfo& parameter : info.parameters)
