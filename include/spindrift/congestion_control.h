@@ -123,6 +123,15 @@ struct ParameterInfo {
   std::string_view source;  // paper, specification section, or "measured"
 };
 
+// Values that belong together and go by a name ("dcqcn:set=mlx5"). Single parameters given beside
+// it come last.
+struct ParameterSet {
+  std::string_view name;
+  std::string_view summary;          // what it stands for
+  std::span<const double> values{};  // parallel to CcInfo::parameters
+  std::string_view source;
+};
+
 // How an algorithm enters the registry. `values` run parallel to `parameters`, already checked
 // against their bounds. A parameter that means "derive it from FlowInfo" uses 0 for that.
 struct CcInfo {
@@ -130,6 +139,7 @@ struct CcInfo {
   std::string_view summary;
   CcTraits traits{};
   std::span<const ParameterInfo> parameters{};
+  std::span<const ParameterSet> sets{};  // may be none; the defaults are the first
   std::unique_ptr<CongestionControl> (*make)(const FlowInfo& flow,
                                              std::span<const double> values) = nullptr;
   // Instead of `make` where a plain function cannot know enough (plug-ins): gets `origin`, which

@@ -41,10 +41,11 @@ class Registry {
   // `loader` must outlive the registry and its copies.
   void load_files_with(PartLoader& loader) { loader_ = &loader; }
 
-  // `spec` is a name with optional parameters, "dcqcn:g=0.004,timer_us=55". Unknown names,
-  // parameters and values outside their bounds are refused with the list of what there is. What
-  // holds a '/' or ends with ".so" is a file, "./libfoo.so", "./libfoo.so:g=0.1", or where it
-  // offers several, "./libfoo.so:name:g=0.1" (no ':' in the path itself).
+  // `spec` is a name with optional parameters, "dcqcn:g=0.004,timer_us=55", and where there are
+  // sets of them one by its name, "dcqcn:set=mlx5,g=0.004". Unknown names, sets, parameters and
+  // values outside their bounds are refused with the list of what there is. What holds a '/' or
+  // ends with ".so" is a file, "./libfoo.so", "./libfoo.so:g=0.1", or where it offers several,
+  // "./libfoo.so:name:g=0.1" (no ':' in the path itself).
   struct CcChoice {
     const CcInfo* info = nullptr;
     std::vector<double> values;

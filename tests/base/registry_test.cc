@@ -17,10 +17,17 @@ constexpr std::array<ParameterInfo, 2> kParameters{
     ParameterInfo{"g", "", 0.5, 0, 1, "gain", "paper"},
     ParameterInfo{"timer_us", "us", 55, 1, 1000, "increase timer", "paper"}};
 
+constexpr double kSlow[] = {0.25, 300};
+constexpr double kDefault[] = {0.5, 55};
+constexpr ParameterSet kSets[] = {
+    {.name = "paper", .summary = "", .values = kDefault, .source = ""},
+    {.name = "slow", .summary = "", .values = kSlow, .source = ""}};
+
 Registry make_registry() {
   Registry registry;
   registry.add(CcInfo{.name = "dcqcn", .summary = "", .parameters = kParameters});
   registry.add(CcInfo{.name = "fixed", .summary = ""});
+  registry.add(CcInfo{.name = "sets", .summary = "", .parameters = kParameters, .sets = kSets});
   registry.add(PathSelectorInfo{.name = "reps", .summary = ""});
   registry.add(PathSelectorInfo{.name = "single", .summary = ""});
   registry.add(ProviderInfo{.name = "udp", .summary = ""});
@@ -51,6 +58,27 @@ TEST(Registry, SetsTheParametersGivenAndNoOthers) {
   EXPECT_THAT(both.value().values, ElementsAre(0, 1000));
 }
 
+TEST(Registry, TakesASetByNameAndWhatIsGivenSinglyFirst) {
+  const Registry registry = make_registry();
+  const auto values_of = [&registry](std::string_view spec) {
+    const auto choice = registry.find_congestion_control(spec);
+    EXPECT_TRUE(choice.ok()) << choice.error().message();
+    return choice.value().values;
+  };
+  EXPECT_THAT(values_of("sets"), ElementsAre(0.5, 55));
+  EXPECT_THAT(values_of("sets:set=slow"), ElementsAre(0.25, 300));
+  EXPECT_THAT(values_of("sets:set=slow,g=1"), ElementsAre(1, 300));
+  EXPECT_THAT(values_of("sets:g=1,set=slow"), ElementsAre(1, 300));
+}
+
+TEST(Registry, RefusesUnknownSets) {
+  EXPECT_THAT(refusal_of("sets:set=fast"),
+              AllOf(HasSubstr("no set 'fast'"), HasSubstr("paper, slow")));
+  EXPECT_THAT(refusal_of("sets:set=slow,set=slow"), HasSubstr("twice"));
+  EXPECT_THAT(refusal_of("sets:alpha=1"), HasSubstr("set, g, timer_us"));
+  EXPECT_THAT(refusal_of("dcqcn:set=slow"), HasSubstr("no parameter 'set'"));
+}
+
 TEST(Registry, AcceptsAnAlgorithmWithoutParameters) {
   const Registry registry = make_registry();
   const auto choice = registry.find_congestion_control("fixed");
@@ -60,7 +88,8 @@ TEST(Registry, AcceptsAnAlgorithmWithoutParameters) {
 
 TEST(Registry, RefusesUnknownNamesWithTheListOfKnownOnes) {
   const Registry registry = make_registry();
-  EXPECT_THAT(refusal_of("swift:g=1"), AllOf(HasSubstr("'swift'"), HasSubstr("dcqcn, fixed")));
+  EXPECT_THAT(refusal_of("swift:g=1"),
+              AllOf(HasSubstr("'swift'"), HasSubstr("dcqcn, fixed, sets")));
   const auto path = registry.find_path_selector("rep");
   ASSERT_FALSE(path.ok());
   EXPECT_EQ(path.error().code(), ErrorCode::kNotFound);

@@ -35,6 +35,30 @@ TEST(AlgorithmPages, HaveTheParametersOfTheRegistry) {
   }
 }
 
+std::string sets_of(const CcInfo& info) {
+  std::string out = "| parameter |";
+  std::string rule = "|---|";
+  for (const ParameterSet& set : info.sets) {
+    out += absl::StrFormat(" `set=%s` |", set.name);
+    rule += "---|";
+  }
+  out += "\n" + rule + "\n";
+  for (std::size_t i = 0; i < info.parameters.size(); ++i) {
+    out += absl::StrFormat("| `%s` |", info.parameters[i].name);
+    for (const ParameterSet& set : info.sets)
+      out += absl::StrFormat(" %g |", set.values[i]);
+    out += "\n";
+  }
+  return out;
+}
+
+TEST(AlgorithmPages, HaveTheSetsOfTheRegistry) {
+  for (const CcInfo& info : builtin_registry().congestion_controls()) {
+    if (info.sets.empty()) continue;
+    EXPECT_THAT(page_of(info.name), HasSubstr("\n" + sets_of(info) + "\n"));
+  }
+}
+
 TEST(AlgorithmPages, HaveEverySection) {
   for (const CcInfo& info : builtin_registry().congestion_controls()) {
     const std::string page = page_of(info.name);

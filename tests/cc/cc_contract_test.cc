@@ -18,8 +18,6 @@ class CcContract : public ::testing::TestWithParam<const CcInfo*> {
 
 // What the contract leaves to the algorithm, by its documentation.
 struct Terms {
-  // The lower bound of the rate. That of the window is one packet for all.
-  std::uint64_t rate_min_bps = 40'000'000;
   // RTTs until nine tenths of the first allowance are back after ten RTTs with losses.
   int recovery_rtts_max = 200;
   Duration delay_above_target = microseconds(100);
@@ -29,20 +27,27 @@ struct Terms {
 Terms terms_of(const CcInfo& info) {
   if (info.name == "dcqcn")
     return {.recovery_rtts_max = 5'000, .convergence = std::chrono::milliseconds(80)};
-  if (info.name == "swift") return {.rate_min_bps = 1'000'000};
   // T_high is 25 RTTs; a step is a thousandth of the link rate.
   if (info.name == "timely")
     return {.recovery_rtts_max = 1'000, .delay_above_target = microseconds(400)};
   return {};
 }
 
-void expect_sane(const CcInfo& info, const SendLimits& limits, const FlowInfo& flow, Time now) {
+// The documented lower bound of the rate. That of the window is one packet for all.
+double rate_min_bps(const CcInfo& info, std::span<const double> values) {
+  for (std::size_t i = 0; i < info.parameters.size(); ++i)
+    if (info.parameters[i].name == "rate_min_mbps") return values[i] * 1e6;
+  return 1e6;
+}
+
+void expect_sane(const SendLimits& limits, const FlowInfo& flow, Time now, double rate_min) {
   ASSERT_GE(limits.window_bytes, std::max<std::uint64_t>(flow.mtu_bytes, 1));
   ASSERT_GT(limits.timer, now);
-  const std::uint64_t link_bps = flow.link_rate.bits_per_second();
-  if (link_bps == 0 || limits.pacing_rate.is_unlimited()) return;
-  ASSERT_LE(limits.pacing_rate.bits_per_second(), link_bps);
-  ASSERT_GE(limits.pacing_rate.bits_per_second(), std::min(link_bps, terms_of(info).rate_min_bps));
+  const auto link_bps = static_cast<double>(flow.link_rate.bits_per_second());
+  if (link_bps <= 0 || limits.pacing_rate.is_unlimited()) return;
+  const auto rate_bps = static_cast<double>(limits.pacing_rate.bits_per_second());
+  ASSERT_LE(rate_bps, link_bps);
+  ASSERT_GE(rate_bps, std::min(link_bps, rate_min));
 }
 
 TEST_P(CcContract, ParametersAreDocumentedAndDefaultsLieWithinBounds) {
@@ -55,6 +60,24 @@ TEST_P(CcContract, ParametersAreDocumentedAndDefaultsLieWithinBounds) {
     EXPECT_FALSE(parameter.source.empty()) << parameter.name;
   }
   EXPECT_FALSE(info().summary.empty());
+  EXPECT_FALSE(names.contains("set"));  // what chooses a set
+}
+
+TEST_P(CcContract, SetsLieWithinTheBoundsAndTheFirstIsTheDefault) {
+  std::set<std::string_view> names;
+  for (const ParameterSet& set : info().sets) {
+    EXPECT_TRUE(names.insert(set.name).second) << set.name;
+    EXPECT_FALSE(set.summary.empty()) << set.name;
+    EXPECT_FALSE(set.source.empty()) << set.name;
+    ASSERT_EQ(set.values.size(), info().parameters.size());
+    for (std::size_t i = 0; i < set.values.size(); ++i) {
+      EXPECT_GE(set.values[i], info().parameters[i].min) << set.name;
+      EXPECT_LE(set.values[i], info().parameters[i].max) << set.name;
+    }
+  }
+  if (info().sets.empty()) return;
+  const std::span<const double> first = info().sets[0].values;
+  EXPECT_EQ(default_values(info()), std::vector<double>(first.begin(), first.end()));
 }
 
 TEST_P(CcContract, FirstWindowIsAtLeastAPacketAndWithinTheReceiversBuffers) {
@@ -66,7 +89,7 @@ TEST_P(CcContract, FirstWindowIsAtLeastAPacketAndWithinTheReceiversBuffers) {
                             .mtu_bytes = 16'320,
                             .max_window_bytes = cap};
         const SendLimits limits = make_default(info(), flow)->initial();
-        expect_sane(info(), limits, flow, flow.now);
+        expect_sane(limits, flow, flow.now, rate_min_bps(info(), default_values(info())));
         EXPECT_LE(limits.window_bytes, cap);
       }
     }
@@ -76,11 +99,12 @@ TEST_P(CcContract, FirstWindowIsAtLeastAPacketAndWithinTheReceiversBuffers) {
 TEST_P(CcContract, KeepsItsLowerBoundThroughAnyStorm) {
   const FlowInfo flow = reference_flow();
   Driver driver(info(), flow);
+  const double rate_min = rate_min_bps(info(), default_values(info()));
   for (int i = 0; i < 2'000; ++i) {
     driver.run_rtt({.delay = microseconds(200), .is_marked = true, .lost_share = 1});
     driver.lose(1'000'000, LossCause::kTrimmed);
     driver.lose(1'000'000, LossCause::kTimeout);
-    expect_sane(info(), driver.limits(), flow, driver.now());
+    expect_sane(driver.limits(), flow, driver.now(), rate_min);
   }
 }
 
@@ -177,10 +201,11 @@ TEST_P(CcContract, TwoFlowsConvergeToEqualShares) {
 
 // ---- random events ----
 
-std::vector<SendLimits> random_run(const CcInfo& info, std::uint64_t seed, int events) {
+std::vector<SendLimits> random_run(const CcInfo& info, std::span<const double> values,
+                                   std::uint64_t seed, int events) {
   Rng rng(seed);
   FlowInfo flow = reference_flow();
-  const auto cc = make_default(info, flow);
+  const auto cc = info.make(flow, values);
   std::vector<SendLimits> result{cc->initial()};
   Time now = flow.now;
   for (int i = 0; i < events; ++i) {
@@ -188,7 +213,7 @@ std::vector<SendLimits> random_run(const CcInfo& info, std::uint64_t seed, int e
     now += Duration(
         static_cast<std::int64_t>(rng.chance(0.3) ? 0 : rng.next() >> (24 + rng.below(40))));
     result.push_back(random_event(*cc, rng, now, flow));
-    expect_sane(info, result.back(), flow, now);
+    expect_sane(result.back(), flow, now, rate_min_bps(info, values));
     if (::testing::Test::HasFatalFailure()) return result;
     if (i % 100 != 0) continue;
     for (const auto& field : StateCollector(*cc).fields) {
@@ -200,13 +225,18 @@ std::vector<SendLimits> random_run(const CcInfo& info, std::uint64_t seed, int e
 
 TEST_P(CcContract, HostileEventsNeverBreakItsBounds) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    random_run(info(), seed, 100'000);
+    random_run(info(), default_values(info()), seed, 100'000);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+  for (const ParameterSet& set : info().sets) {
+    random_run(info(), set.values, 6, 100'000);
+    ASSERT_FALSE(HasFailure()) << set.name;
   }
 }
 
 TEST_P(CcContract, SameEventsSameLimits) {
-  EXPECT_EQ(random_run(info(), 9, 10'000), random_run(info(), 9, 10'000));
+  const std::vector<double> values = default_values(info());
+  EXPECT_EQ(random_run(info(), values, 9, 10'000), random_run(info(), values, 9, 10'000));
 }
 
 TEST_P(CcContract, NoAllocationInEvents) {

@@ -1,6 +1,7 @@
 // DCQCN rule by rule, with numbers worked out by hand from uet.md C.1, and its fixed points.
 #include "tests/cc/algorithms_under_test.h"
 #include "tests/cc/bottleneck.h"
+#include "tests/cc/fluid_queue.h"
 
 namespace spindrift::test {
 namespace {
@@ -66,19 +67,19 @@ TEST_F(Dcqcn, AlphaDecaysOncePerPeriodSinceTheLastNotification) {
   EXPECT_DOUBLE_EQ(alpha(), (1 - kG) * (1 - kG));
 }
 
-TEST_F(Dcqcn, FourTimerEventsRecoverTheFifthIsAdditive) {
+TEST_F(Dcqcn, FiveTimerEventsRecoverTheSixthIsAdditive) {
   notify({});
   notify({});  // 10 of 20 Gb/s
-  const double expected[] = {15, 17.5, 18.75, 19.375};
-  for (int i = 0; i < 4; ++i) {
+  const double expected[] = {15, 17.5, 18.75, 19.375, 19.6875};
+  for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(limits_.timer, Time(microseconds(55 * (i + 1))));
     fire(microseconds(55 * (i + 1)));
     EXPECT_DOUBLE_EQ(rate(), expected[i] * kGbps);
     EXPECT_DOUBLE_EQ(target(), 20 * kGbps);
   }
-  fire(microseconds(275));
+  fire(microseconds(330));
   EXPECT_DOUBLE_EQ(target(), 20.04 * kGbps);
-  EXPECT_DOUBLE_EQ(rate(), 19.7075 * kGbps);
+  EXPECT_DOUBLE_EQ(rate(), 19.86375 * kGbps);
 }
 
 TEST_F(Dcqcn, TenMegabytesAreAnIncreaseToo) {
@@ -96,16 +97,16 @@ TEST_F(Dcqcn, HyperIncreaseNeedsBothStagesBeyondFive) {
   notify({});
   for (int i = 1; i <= 6; ++i)
     fire(microseconds(55 * i));
-  for (int i = 1; i <= 5; ++i)
+  for (int i = 1; i <= 6; ++i)
     ack(microseconds(331), 10'000'000);
-  // Two additive timer events, five additive byte events: min(T, BC) = 5 is not beyond F.
+  // One additive timer event, six additive byte events: min(T, BC) was not beyond F yet.
   EXPECT_DOUBLE_EQ(target(), 20.28 * kGbps);
   ack(microseconds(331), 10'000'000);
-  EXPECT_DOUBLE_EQ(target(), 20.68 * kGbps);  // i = 1: + R_HAI = 400 Mb/s
+  EXPECT_DOUBLE_EQ(target(), 20.68 * kGbps);  // T = BC = 6, i = 1: + R_HAI = 400 Mb/s
   fire(microseconds(385));
-  EXPECT_DOUBLE_EQ(target(), 21.08 * kGbps);  // T = 7, BC = 6: i = 1 still
+  EXPECT_DOUBLE_EQ(target(), 21.08 * kGbps);  // T = 6: i = 1 still
   ack(microseconds(386), 10'000'000);
-  EXPECT_DOUBLE_EQ(target(), 21.88 * kGbps);  // i = 2
+  EXPECT_DOUBLE_EQ(target(), 21.88 * kGbps);  // T = BC = 7: i = 2
 }
 
 TEST_F(Dcqcn, ANotificationStartsTheStagesAgain) {
@@ -162,6 +163,18 @@ TEST_F(Dcqcn, IgnoresLossesIfTold) {
   EXPECT_EQ(cc->on_loss({.lost_bytes = 1000, .lost_packets = 1}).pacing_rate, Rate::gbps(40));
 }
 
+TEST_F(Dcqcn, MarksWithin50UsAreOneNotification) {
+  const auto mark = [&](Duration at) {
+    limits_ = cc_->on_ack({.now = Time(at), .acked_bytes = 1000, .is_marked = true});
+  };
+  mark(microseconds(1));
+  mark(microseconds(2));
+  mark(microseconds(50));
+  EXPECT_DOUBLE_EQ(rate(), 20 * kGbps);
+  mark(microseconds(51));
+  EXPECT_DOUBLE_EQ(rate(), 10 * kGbps);
+}
+
 TEST_F(Dcqcn, FollowsTheLinkRate) {
   limits_ = cc_->on_signal(Time{},
                            PathChanged{.base_rtt = microseconds(4), .link_rate = Rate::gbps(100)});
@@ -171,15 +184,134 @@ TEST_F(Dcqcn, FollowsTheLinkRate) {
   EXPECT_EQ(limits_.pacing_rate, Rate::gbps(10));
 }
 
-// ---- shared bottleneck: the fluid model of uet.md C.1 ----
+// ---- the sets of the firmware and of the ns-3 model ----
+
+class DcqcnSets : public Dcqcn {
+ protected:
+  void use(std::string_view name) {
+    for (const ParameterSet& set : kDcqcn.sets)
+      if (set.name == name) cc_ = kDcqcn.make(flow_of_40g(), set.values);
+    limits_ = cc_->initial();
+  }
+};
+
+TEST_F(DcqcnSets, Ns3AlphaWaitsForTheFirstNotificationThenMovesOncePerMicrosecond) {
+  use("ns3");
+  ack(milliseconds(10), 1000);
+  EXPECT_DOUBLE_EQ(alpha(), 1);
+  notify(milliseconds(20));
+  EXPECT_DOUBLE_EQ(rate(), 20 * kGbps);
+  ack(milliseconds(20) + microseconds(3), 1000);
+  EXPECT_NEAR(alpha(), std::pow(1 - kG, 3), 1e-12);
+  // A notification counts at the end of its microsecond, however many come in it.
+  notify(milliseconds(20) + microseconds(3));
+  notify(milliseconds(20) + Duration(3'500));
+  EXPECT_NEAR(alpha(), std::pow(1 - kG, 3), 1e-12);
+  ack(milliseconds(20) + microseconds(4), 1000);
+  EXPECT_NEAR(alpha(), std::pow(1 - kG, 4) + kG, 1e-12);
+}
+
+TEST_F(DcqcnSets, Ns3CutsWaitForTheEndOfTheirPeriod) {
+  use("ns3");
+  notify(microseconds(10));
+  ASSERT_DOUBLE_EQ(rate(), 20 * kGbps);
+  notify(microseconds(11));
+  EXPECT_DOUBLE_EQ(rate(), 20 * kGbps);
+  EXPECT_EQ(limits_.timer, Time(microseconds(14)));
+  fire(microseconds(14));
+  EXPECT_DOUBLE_EQ(rate(), 20 * kGbps * (1 - alpha() / 2));
+  EXPECT_EQ(state_of(*cc_, "cuts"), 2);
+}
+
+TEST_F(DcqcnSets, Ns3KeepsItsTargetUnlessTheRateRoseBetweenCuts) {
+  use("ns3");
+  notify(microseconds(10));
+  notify(microseconds(20));
+  EXPECT_DOUBLE_EQ(target(), 40 * kGbps);
+  EXPECT_LT(rate(), 11 * kGbps);
+  fire(microseconds(320));
+  const double risen = rate();
+  notify(microseconds(330));
+  EXPECT_DOUBLE_EQ(target(), risen);
+}
+
+TEST_F(DcqcnSets, Ns3RecoversOnceAddsOnceThenAddsMore) {
+  use("ns3");
+  for (int i = 0; i < 2; ++i)
+    notify(microseconds(10 * i));
+  const double start = target();
+  ack(microseconds(20), 100'000'000);  // no byte counter
+  fire(microseconds(310));
+  EXPECT_DOUBLE_EQ(target(), start);
+  notify(microseconds(320));
+  notify(microseconds(330));
+  const double low = target();
+  fire(microseconds(630));
+  EXPECT_DOUBLE_EQ(target(), low);
+  fire(microseconds(930));
+  EXPECT_DOUBLE_EQ(target(), low + 5e6);
+  fire(microseconds(1'230));
+  fire(microseconds(1'530));
+  EXPECT_DOUBLE_EQ(target(), low + 105e6);
+}
+
+TEST_F(DcqcnSets, Mlx5ThinsMarksTo4Us) {
+  use("mlx5");
+  EXPECT_DOUBLE_EQ(alpha(), 1023.0 / 1024);
+  for (int i = 0; i < 9; ++i)
+    limits_ = cc_->on_ack({.now = Time(microseconds(i)), .acked_bytes = 1000, .is_marked = true});
+  EXPECT_EQ(state_of(*cc_, "cuts"), 3);
+}
+
+// ---- shared queues: the fixed points of uet.md C.1 ----
 
 struct FixedPoint {
   double gbps;
   std::size_t flows;
+  double probability;
   double alpha;
   double queue_bytes;
 };
 
+std::string row_name(const ::testing::TestParamInfo<FixedPoint>& param) {
+  return std::to_string(static_cast<int>(param.param.gbps)) + "G_" +
+         std::to_string(param.param.flows);
+}
+
+class DcqcnFluid : public ::testing::TestWithParam<FixedPoint> {};
+
+TEST_P(DcqcnFluid, SettlesWithin15PercentOfTheFixedPoint) {
+  const FixedPoint& expected = GetParam();
+  const FluidQueue::Config config{.gbps = expected.gbps};
+  FluidQueue queue(config);
+  FlowInfo flow = flow_of_40g();
+  flow.link_rate = Rate::gbps(expected.gbps);
+  for (std::size_t i = 0; i < expected.flows * static_cast<std::size_t>(config.copies); ++i)
+    queue.add(make_default(kDcqcn, flow));
+  queue.run_for(milliseconds(80));
+  double queue_bytes = 0, probability = 0, alpha = 0;
+  constexpr int kSamples = 400;
+  for (int i = 0; i < kSamples; ++i) {
+    queue.run_for(microseconds(100));
+    queue_bytes += queue.queue_bytes() / kSamples;
+    probability += queue.mark_probability() / kSamples;
+    for (std::size_t f = 0; f < queue.flow_count(); ++f)
+      alpha += state_of(queue.cc(f), "alpha") / kSamples / static_cast<double>(queue.flow_count());
+  }
+  EXPECT_NEAR(probability / expected.probability, 1, 0.15) << probability;
+  EXPECT_NEAR(alpha / expected.alpha, 1, 0.15) << alpha;
+  EXPECT_NEAR(queue_bytes / expected.queue_bytes, 1, 0.15) << queue_bytes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, DcqcnFluid,
+                         ::testing::Values(FixedPoint{40, 2, 7.77e-4, 0.101, 20.2e3},
+                                           FixedPoint{40, 4, 1.89e-3, 0.122, 41.8e3},
+                                           FixedPoint{40, 8, 4.55e-3, 0.145, 93.8e3},
+                                           FixedPoint{40, 10, 6.03e-3, 0.153, 122.6e3},
+                                           FixedPoint{25, 2, 1.42e-3, 0.115, 32.7e3}),
+                         row_name);
+
+// Few flows, packet by packet: their steps are as large as the fixed point itself.
 class DcqcnFixedPoint : public ::testing::TestWithParam<FixedPoint> {};
 
 TEST_P(DcqcnFixedPoint, QueueAndAlphaSettleWhereTheFluidModelSays) {
@@ -208,14 +340,11 @@ TEST_P(DcqcnFixedPoint, QueueAndAlphaSettleWhereTheFluidModelSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, DcqcnFixedPoint,
-                         ::testing::Values(FixedPoint{40, 2, 0.101, 20.2e3},
-                                           FixedPoint{40, 4, 0.122, 41.8e3},
-                                           FixedPoint{40, 8, 0.145, 93.8e3},
-                                           FixedPoint{25, 2, 0.115, 32.7e3}),
-                         [](const auto& param) {
-                           return std::to_string(static_cast<int>(param.param.gbps)) + "G_" +
-                                  std::to_string(param.param.flows);
-                         });
+                         ::testing::Values(FixedPoint{40, 2, 7.77e-4, 0.101, 20.2e3},
+                                           FixedPoint{40, 4, 1.89e-3, 0.122, 41.8e3},
+                                           FixedPoint{40, 8, 4.55e-3, 0.145, 93.8e3},
+                                           FixedPoint{25, 2, 1.42e-3, 0.115, 32.7e3}),
+                         row_name);
 
 // Mean rates of two flows that start at 40 and 5 Gb/s, around the given times.
 TEST(DcqcnConvergence, TwoFlowsApproachEachOtherAsFastAsInTheFluidModel) {

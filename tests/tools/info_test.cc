@@ -29,7 +29,12 @@ nlohmann::json example_host() {
                 {"default", 0.5},
                 {"min", 0.0},
                 {"max", 1.0},
-                {"help", "gain."}}}}}}},
+                {"help", "gain."}}}},
+             {"sets",
+              {{{"name", "paper"},
+                {"summary", "as deployed"},
+                {"source", "SIGCOMM"},
+                {"values", {{"alpha", 0.5}}}}}}}}},
           {"path_selectors", {{{"name", "reps"}, {"summary", "recycled entropies"}}}},
           {"plugins",
            {{{"file", "./liba.so"},
@@ -53,10 +58,27 @@ nlohmann::json example_host() {
 
 TEST(FormatHost, ShowsEveryPartOfTheDocument) {
   const std::string text = format_host(example_host());
-  for (const char* part : {"udp", "ready", "absent", "not in this version", "nscc", "needs ecn",
-                           "alpha", "0.5 ratio (0..1)", "reps", "./liba.so offers aimd, evens",
-                           "./libb.so is not loaded: no such file", "a cpu", "avx2: yes", "LOW",
-                           "wanted 2: r", "eth0", "MTU 9000", "100 Gb/s", "10.0.0.1"}) {
+  for (const char* part : {"udp",
+                           "ready",
+                           "absent",
+                           "not in this version",
+                           "nscc",
+                           "needs ecn",
+                           "alpha",
+                           "0.5 ratio (0..1)",
+                           "set=paper",
+                           "as deployed (SIGCOMM)",
+                           "reps",
+                           "./liba.so offers aimd, evens",
+                           "./libb.so is not loaded: no such file",
+                           "a cpu",
+                           "avx2: yes",
+                           "LOW",
+                           "wanted 2: r",
+                           "eth0",
+                           "MTU 9000",
+                           "100 Gb/s",
+                           "10.0.0.1"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }

@@ -45,6 +45,10 @@ void append_algorithms(const json& algorithms, std::string* out) {
                             text(parameter["min"]), text(parameter["max"]),
                             text(parameter["help"]));
     }
+    for (const json& set : algorithm["sets"]) {
+      absl::StrAppendFormat(out, "    %-22s %s (%s)\n", "set=" + text(set["name"]),
+                            text(set["summary"]), text(set["source"]));
+    }
   }
 }
 

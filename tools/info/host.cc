@@ -62,6 +62,18 @@ json describe_parameters(std::span<const ParameterInfo> parameters) {
   return out;
 }
 
+json describe_sets(const CcInfo& algorithm) {
+  json out = json::array();
+  for (const ParameterSet& set : algorithm.sets) {
+    json values = json::object();
+    for (std::size_t i = 0; i < set.values.size(); ++i)
+      values[std::string(algorithm.parameters[i].name)] = set.values[i];
+    out.push_back(
+        {{"name", set.name}, {"summary", set.summary}, {"source", set.source}, {"values", values}});
+  }
+  return out;
+}
+
 json describe_algorithms(const Registry& registry) {
   json out = json::array();
   for (const CcInfo& algorithm : registry.congestion_controls()) {
@@ -73,7 +85,8 @@ json describe_algorithms(const Registry& registry) {
     out.push_back({{"name", algorithm.name},
                    {"summary", algorithm.summary},
                    {"needs", needs},
-                   {"parameters", describe_parameters(algorithm.parameters)}});
+                   {"parameters", describe_parameters(algorithm.parameters)},
+                   {"sets", describe_sets(algorithm)}});
   }
   return out;
 }

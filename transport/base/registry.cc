@@ -111,12 +111,32 @@ class ParameterReader {
     }
     const std::string_view key = assignment.substr(0, equals);
     const std::string_view value = assignment.substr(equals + 1);
+    if (key == "set" && !info_.sets.empty()) return assign_set(value);
     for (std::size_t i = 0; i < info_.parameters.size(); ++i) {
       if (info_.parameters[i].name == key) return assign(i, value);
     }
     return Error(ErrorCode::kInvalidArgument,
-                 absl::StrFormat("%s has no parameter '%s'; choose one of: %s", info_.name, key,
-                                 names_of(info_.parameters)));
+                 absl::StrFormat("%s has no parameter '%s'; choose one of: %s%s", info_.name, key,
+                                 info_.sets.empty() ? "" : "set, ", names_of(info_.parameters)));
+  }
+
+  // What is given singly counts, whether it stands before or after.
+  Status assign_set(std::string_view name) {
+    if (has_set_) {
+      return Error(ErrorCode::kInvalidArgument,
+                   absl::StrFormat("%s: a set is given twice; keep one of them", info_.name));
+    }
+    has_set_ = true;
+    for (const ParameterSet& set : info_.sets) {
+      if (set.name != name) continue;
+      for (std::size_t i = 0; i < values_.size(); ++i) {
+        if (!is_given_[i]) values_[i] = set.values[i];
+      }
+      return ok_status();
+    }
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrFormat("%s has no set '%s'; choose one of: %s", info_.name, name,
+                                 names_of(info_.sets)));
   }
 
   Status assign(std::size_t index, std::string_view text) {
@@ -140,6 +160,7 @@ class ParameterReader {
   const CcInfo& info_;
   std::vector<double>& values_;
   std::vector<bool> is_given_;
+  bool has_set_ = false;
 };
 
 }  // namespace
