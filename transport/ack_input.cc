@@ -19,15 +19,15 @@ constexpr Duration kCnpSpacing = std::chrono::microseconds(50);  // DCQCN's noti
 class PathTally {
  public:
   explicit PathTally(std::span<PathFeedback> room) : entries_(room) {}
-  void add(const SentUnit& unit) {
+  void add(PathId path, std::uint32_t packets) {
     // Neighbours left in one burst on one path.
-    if (count_ != 0 && entries_[last_].path == unit.path) {
-      ++entries_[last_].packets;
+    if (count_ != 0 && entries_[last_].path == path) {
+      entries_[last_].packets += packets;
       return;
     }
     for (last_ = 0; last_ < count_; ++last_) {
-      if (entries_[last_].path != unit.path) continue;
-      ++entries_[last_].packets;
+      if (entries_[last_].path != path) continue;
+      entries_[last_].packets += packets;
       return;
     }
     if (count_ == entries_.size()) {
@@ -35,7 +35,7 @@ class PathTally {
       last_ = 0;
       return;
     }
-    entries_[count_++] = PathFeedback{.path = unit.path, .packets = 1};
+    entries_[count_++] = PathFeedback{.path = path, .packets = packets};
   }
   std::span<PathFeedback> entries() { return {entries_.data(), count_}; }
   bool has_overflowed() const { return has_overflowed_; }
@@ -71,6 +71,12 @@ void wake_stalled(Connection& c) {
   }
 }
 
+void note_newest(LossState& loss, const SentUnit& unit) {
+  std::uint64_t& newest = loss.newest_acked_seq[unit.path.value];
+  newest = std::max(newest, unit.path_seq.value);
+  loss.newest_acked_sent = std::max(loss.newest_acked_sent, unit.sent_time);
+}
+
 void acknowledge(AckWork& work, SentUnit& unit) {
   using State = SentUnit::State;
   if (unit.state == State::kAcked || unit.state == State::kFree) return;
@@ -84,19 +90,56 @@ void acknowledge(AckWork& work, SentUnit& unit) {
     work.ctx.trace_unit(TraceKind::kSpurious, c, unit);
   }
   ++work.event.acked_packets;
-  work.paths.add(unit);
+  work.paths.add(unit.path, 1);
   // Of a unit sent again nobody knows which copy arrived, unless the receiver says so. What is
   // believed wrongly here makes everything before it on its path look lost.
   const bool is_this_copy =
       unit.transmissions == 1 || (unit.psn == work.trigger && work.is_retransmit);
-  if (is_this_copy) {
-    loss.newest_acked_seq[unit.path.value] =
-        std::max(loss.newest_acked_seq[unit.path.value], unit.path_seq.value);
-    loss.newest_acked_sent = std::max(loss.newest_acked_sent, unit.sent_time);
-  }
+  if (is_this_copy) note_newest(loss, unit);
   c.send->log.take_out(unit, State::kAcked);
   if (c.send->stalled && *c.send->stalled == unit.psn) wake_stalled(c);
-  on_unit_acked(work.ctx, c, unit);
+  on_units_acked(work.ctx, c, unit, 1);
+}
+
+// What is true of each unit of a run is done once for all. Returns the number of units; zero: they
+// must go one by one.
+std::uint32_t acknowledge_run(AckWork& work, Psn psn, Psn last) {
+  SendState& send = *work.c.send;
+  if (send.stalled) return 0;
+  const SentLog::Run run = send.log.acknowledge_run(psn, last);
+  if (run.packets == 0) return 0;
+  work.event.acked_bytes += run.nominal_bytes;
+  work.event.acked_packets += run.packets;
+  work.paths.add(run.first->path, run.packets);
+  note_newest(send.loss, *run.last);
+  on_units_acked(work.ctx, work.c, *run.first, run.packets);
+  return run.packets;
+}
+
+void acknowledge_range(AckWork& work, Psn first, Psn last) {
+  SentLog& log = work.c.send->log;
+  last = std::min(last, Psn{log.next().value - 1});
+  for (Psn psn = std::max(first, log.oldest()); psn <= last;) {
+    std::uint32_t units = acknowledge_run(work, psn, last);
+    if (units == 0) {
+      acknowledge(work, *log.find(psn));
+      units = 1;
+    }
+    psn.value += units;
+  }
+}
+
+void acknowledge_bitmap(AckWork& work, const AckView& view) {
+  std::uint64_t base = view.sack_base.value;
+  for (std::uint64_t bits = view.sack_bitmap; bits != 0;) {
+    const int zeros = std::countr_zero(bits);
+    const int ones = std::countr_one(bits >> zeros);
+    const std::uint64_t first = base + static_cast<std::uint64_t>(zeros);
+    base = first + static_cast<std::uint64_t>(ones);
+    acknowledge_range(work, Psn{first}, Psn{base - 1});
+    if (zeros + ones == 64) return;
+    bits >>= zeros + ones;
+  }
 }
 
 // The 64-bit PSN near our window whose low bits are `wire`.
@@ -265,12 +308,6 @@ OpStatus status_of(std::uint32_t return_code) {
   }
 }
 
-void acknowledge_up_to(AckWork& work, Psn cumulative) {
-  SentLog& log = work.c.send->log;
-  for (Psn psn = log.oldest(); psn <= cumulative; ++psn.value)
-    if (SentUnit* unit = log.find(psn)) acknowledge(work, *unit);
-}
-
 // What the acknowledgement says has arrived, at the most.
 Psn newest_shown(const AckView& view) {
   if (view.sack_bitmap == 0) return view.cumulative;
@@ -291,7 +328,7 @@ void on_operation_error(EngineContext& ctx, Connection& c, const wire::Nack& nac
     return;
   }
   AckWork work{.ctx = ctx, .c = c, .now = now};
-  acknowledge_up_to(work, Psn{psn.value - 1});
+  acknowledge_range(work, c.send->log.oldest(), Psn{psn.value - 1});
   c.send->log.retire();
   deliver_requests(ctx, c);
   if (is_over(c.phase)) return;
@@ -393,11 +430,8 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
   ctx.trace(
       TraceKind::kAckReceived, c.id,
       {.first = cumulative.value, .second = static_cast<std::uint64_t>(work.event.rtt.count())});
-  acknowledge_up_to(work, cumulative);
-  for (std::uint64_t bits = view.sack_bitmap; bits != 0; bits &= bits - 1) {
-    const auto at = static_cast<std::uint64_t>(std::countr_zero(bits));
-    if (SentUnit* unit = log.find(Psn{view.sack_base.value + at})) acknowledge(work, *unit);
-  }
+  acknowledge_range(work, log.oldest(), cumulative);
+  acknowledge_bitmap(work, view);
   if (is_over(c.phase)) return;
   const SentUnit* trigger_unit = ack.is_probe ? nullptr : log.find(trigger);
   if (trigger_unit == nullptr && !ack.is_probe) trigger_unit = log.find_retired(trigger);

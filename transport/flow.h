@@ -28,6 +28,13 @@ class Flow {
     return in_flight_ == 0 ||
            (in_flight_ + bytes <= window_bytes() && sent_ + bytes <= limits_.credit_bytes);
   }
+  // How many packets of `bytes` each fit and leave `margin` of the window.
+  std::uint64_t packets_within(std::uint32_t bytes, std::uint64_t margin) const {
+    const std::uint64_t used = in_flight_ + margin;
+    const std::uint64_t window = window_bytes() > used ? window_bytes() - used : 0;
+    const std::uint64_t credit = limits_.credit_bytes > sent_ ? limits_.credit_bytes - sent_ : 0;
+    return std::min(window, credit) / bytes;
+  }
   bool is_paced_out(Time now) const {
     return !limits_.pacing_rate.is_unlimited() && next_send_ps_ > to_ps(now);
   }
@@ -35,7 +42,7 @@ class Flow {
     return Time(Duration(static_cast<std::int64_t>((next_send_ps_ + 999) / 1000)));
   }
 
-  void on_sent(std::uint32_t bytes, Time now) {
+  void on_sent(std::uint64_t bytes, Time now) {
     in_flight_ += bytes;
     sent_ += bytes;
     if (limits_.pacing_rate.is_unlimited()) return;

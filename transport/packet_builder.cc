@@ -43,8 +43,8 @@ wire::RudRequest pds_of(const Connection& c, const SentUnit& unit, wire::NextHea
   pds.dpdcid = c.peer_pdcid;
   // The window is about to close: ask, or the sender may wait for nothing.
   const std::uint64_t window = c.flow->window_bytes();
-  pds.wants_ack = pds.is_retransmit || window - std::min(window, c.flow->in_flight()) <
-                                           c.payload_mtu + kNominalOverheadBytes;
+  pds.wants_ack =
+      pds.is_retransmit || window - std::min(window, c.flow->in_flight()) < ack_margin(c);
   return pds;
 }
 
@@ -166,6 +166,37 @@ bool build_data(EngineContext& ctx, Connection& c, const SentUnit& unit, PathId 
   return true;
 }
 
+void build_run(EngineContext& ctx, Connection& c, const SentUnit& first, const TxPacket& model,
+               std::span<TxPacket> out) {
+  Request& request = c.send->queue.requests.at_serial(first.owner);
+  request.last_transmission = ctx.transmissions;
+  std::array<std::byte, wire::kRudRequestBytes + wire::StandardRequest::kBytes> header{};
+  SPINDRIFT_CHECK(encode_request(c, request, first, c.payload_mtu, header) == header.size());
+  std::uint32_t offset = first.offset;
+  Psn psn = first.psn;
+  for (TxPacket& packet : out) {
+    packet.header = packet.header.first(header.size());
+    std::copy(header.begin(), header.end(), packet.header.begin());
+    wire::place_in_run(packet.header, clear_offset(c.send->log, psn),
+                       static_cast<std::uint32_t>(psn.value), offset);
+    if (request.sge_count == 1) {
+      packet.payload[0] = {request.sge[0].data + offset, c.payload_mtu};
+      packet.payload_pieces = 1;
+    } else {
+      packet.payload_pieces = gather(request.list(), offset, c.payload_mtu, packet.payload);
+    }
+    packet.to = model.to;
+    packet.rail = model.rail;
+    packet.entropy = model.entropy;
+    packet.ecn = model.ecn;
+    packet.dscp = model.dscp;
+    packet.trailer_bytes = 0;
+    if (c.has_crc) append_crc(c.crc_seed, packet);
+    offset += c.payload_mtu;
+    ++psn.value;
+  }
+}
+
 void finish_control(const Connection& c, std::size_t header_bytes, PathId path, TxPacket& out) {
   out.header = out.header.first(header_bytes);
   out.payload_pieces = 0;
@@ -190,6 +221,15 @@ void append_crc(std::uint32_t seed, TxPacket& out) {
   for (std::size_t i = 0; i < kCrcBytes; ++i)
     out.trailer[i] = static_cast<std::byte>((crc >> (8 * i)) & 0xff);
   out.trailer_bytes = kCrcBytes;
+}
+
+std::span<const std::byte> strip_crc(std::span<const std::byte> bytes, std::uint32_t seed) {
+  if (bytes.size() < kCrcBytes) return {};
+  const std::span<const std::byte> body = bytes.first(bytes.size() - kCrcBytes);
+  std::uint32_t told = 0;
+  for (std::size_t i = 0; i < kCrcBytes; ++i)
+    told |= std::to_integer<std::uint32_t>(bytes[body.size() + i]) << (8 * i);
+  return crc32c(body, seed) == told ? body : std::span<const std::byte>{};
 }
 
 std::uint32_t crc_seed(std::uint64_t initiator_nonce, std::uint64_t target_nonce) {

@@ -17,6 +17,11 @@ inline std::uint32_t nominal_bytes(const Connection& c, const Request& request,
   if (request.kind == OpKind::kCompareSwap) return bytes + kCompareSwapBytes;
   return bytes + payload;
 }
+// With less of the window left than this, an acknowledgement is asked for: else the sender may wait
+// for one that is not due.
+inline std::uint32_t ack_margin(const Connection& c) {
+  return c.payload_mtu + kNominalOverheadBytes;
+}
 inline std::uint32_t nominal_bytes_response(const Connection& c, std::uint32_t payload) {
   constexpr std::uint32_t kHeaderBytes = 12 + 20;
   return kHeaderBytes + payload + (c.has_crc ? kCrcBytes : 0) + kNominalOverheadBytes;
@@ -31,12 +36,19 @@ inline std::uint32_t nominal_bytes_control(const Connection& c) {
 [[nodiscard]] bool build_data(EngineContext& ctx, Connection& c, const SentUnit& unit, PathId path,
                               TxPacket& out);
 
+// Packets from the middle of a request: `first` and those behind it in the log, routed as `model`.
+// All are counted in ctx.transmissions already.
+void build_run(EngineContext& ctx, Connection& c, const SentUnit& first, const TxPacket& model,
+               std::span<TxPacket> out);
+
 // A packet of headers only, already encoded in out.header's first `header_bytes`.
 void finish_control(const Connection& c, std::size_t header_bytes, PathId path, TxPacket& out);
 
 void route(const Connection& c, PathId path, TxPacket& out);
 // CRC over header and payload pieces, seeded with both nonces, least significant byte first.
 void append_crc(std::uint32_t seed, TxPacket& out);
+// The packet without its CRC, or nothing when the CRC is wrong.
+std::span<const std::byte> strip_crc(std::span<const std::byte> bytes, std::uint32_t seed);
 std::uint32_t crc_seed(std::uint64_t initiator_nonce, std::uint64_t target_nonce);
 
 }  // namespace spindrift

@@ -6,9 +6,9 @@
 #include "transport/ack_input.h"
 #include "transport/ack_output.h"
 #include "transport/base/bytes.h"
-#include "transport/base/crc32c.h"
 #include "transport/completions.h"
 #include "transport/connection_timers.h"
+#include "transport/data_run.h"
 #include "transport/describe.h"
 #include "transport/hello_packet.h"
 #include "transport/open_connection.h"
@@ -34,16 +34,6 @@ Demux demux_of(const wire::Pds& pds) {
         return out;
       },
       pds.header);
-}
-
-// The packet without its CRC, or nothing when the CRC is wrong.
-std::span<const std::byte> strip_crc(std::span<const std::byte> bytes, std::uint32_t seed) {
-  if (bytes.size() < kCrcBytes) return {};
-  const std::span<const std::byte> body = bytes.first(bytes.size() - kCrcBytes);
-  std::uint32_t told = 0;
-  for (std::size_t i = 0; i < kCrcBytes; ++i)
-    told |= std::to_integer<std::uint32_t>(bytes[body.size() + i]) << (8 * i);
-  return crc32c(body, seed) == told ? body : std::span<const std::byte>{};
 }
 
 bool comes_from_peer(Connection& c, const NetAddress& source) {
@@ -146,9 +136,12 @@ PacketEngine::PacketEngine(const EndpointConfig& config, const Registry& registr
 
 void PacketEngine::on_packets(std::span<const RxPacket> packets, Time now) {
   ctx_.recorder.set_time(now);
-  for (const RxPacket& packet : packets) {
-    on_packet(packet, now);
-    if (packet.ends_burst && ctx_.bursting != ConnId{}) end_burst(ctx_);
+  for (std::size_t at = 0; at < packets.size();) {
+    if (take_data(packets[at], now))
+      at += 1 + take_run(ctx_, packets.subspan(at));
+    else
+      on_packet(packets[at++], now);
+    if (packets[at - 1].ends_burst && ctx_.bursting != ConnId{}) end_burst(ctx_);
   }
 }
 
@@ -184,7 +177,6 @@ bool PacketEngine::take_data(const RxPacket& packet, Time now) {
 }
 
 void PacketEngine::on_packet(const RxPacket& packet, Time now) {
-  if (take_data(packet, now)) return;
   wire::Pds pds;
   if (wire::parse_pds(packet.bytes, pds) != wire::ParseError::kOk) {
     ++ctx_.counters.malformed_strangers;

@@ -4,6 +4,7 @@
 //   cumulative edge (CACK)          newest
 //        v                             v
 //   ...1 1 | 0 1 1 0 0 0 1 1 0 0 0 ... 1 |  window of `capacity` PSNs
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -40,19 +41,28 @@ class ReceiveLog {
     // Below: an old duplicate within one window, anything else is absurd.
     return base_.value - psn.value <= capacity_ ? Arrival::kDuplicate : Arrival::kOutOfWindow;
   }
-  // `psn` must be kNew. True when the cumulative edge moved.
-  bool mark(Psn psn) {
-    if (psn == base_ && end_ == base_) {  // in order, nothing beyond it: no bit is ever needed
-      ++base_.value;
-      end_ = base_;
+  // How many PSNs from `from` on are kNew; looks no further than `most`.
+  std::uint32_t missing_from(Psn from, std::uint32_t most) const {
+    const std::uint64_t at = from.value - base_.value;
+    if (at >= capacity_) return 0;
+    most = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, capacity_ - at));
+    std::uint32_t count = from < end_ ? 0 : most;
+    while (count < most && !is_set(from.value + count))
+      ++count;
+    return count;
+  }
+  // `count` PSNs from `first` on arrived, each of them kNew. True when the cumulative edge moved.
+  bool mark(Psn first, std::uint32_t count = 1) {
+    const Psn end{first.value + count};
+    if (first == base_ && end_ == base_) {  // in order, nothing beyond it: no bit is ever needed
+      base_ = end_ = end;
       return true;
     }
-    set(psn.value);
-    if (psn >= end_) end_ = Psn{psn.value + 1};
-    if (psn != base_) {
-      ++out_of_order_;
-      return false;
-    }
+    for (std::uint64_t psn = first.value; psn < end.value; psn = (psn | 63) + 1)
+      set(psn, std::min(end.value, (psn | 63) + 1) - psn);
+    end_ = std::max(end_, end);
+    out_of_order_ += count;
+    if (first != base_) return false;
     advance();
     return true;
   }
@@ -70,22 +80,23 @@ class ReceiveLog {
   bool is_set(std::uint64_t psn) const {
     return ((bits_[(psn / 64) & (words_ - 1)] >> (psn % 64)) & 1) != 0;
   }
-  void set(std::uint64_t psn) { bits_[(psn / 64) & (words_ - 1)] |= 1ULL << (psn % 64); }
+  // `count` bits of one word.
+  void set(std::uint64_t psn, std::uint64_t count) {
+    const std::uint64_t ones = ~0ULL >> (64 - count);
+    bits_[(psn / 64) & (words_ - 1)] |= ones << (psn % 64);
+  }
+  // Moves the edge over the bits that are set, and clears them.
   void advance() {
-    // The first bit belongs to the packet that filled the hole; the rest were out of order.
-    std::uint64_t moved = 0;
     for (;;) {
       std::uint64_t& word = bits_[(base_.value / 64) & (words_ - 1)];
       const auto shift = static_cast<unsigned>(base_.value % 64);
       const auto run = static_cast<unsigned>(std::countr_one(word >> shift));
       if (run == 0) break;
-      const std::uint64_t mask = run == 64 ? ~0ULL : ((1ULL << run) - 1) << shift;
-      word &= ~mask;
+      word &= ~((~0ULL >> (64 - run)) << shift);
       base_.value += run;
-      moved += run;
+      out_of_order_ -= run;
       if (shift + run < 64) break;
     }
-    out_of_order_ -= static_cast<std::uint32_t>(moved - 1);
   }
 
   std::uint32_t capacity_;

@@ -6,6 +6,7 @@
 #include "transport/base/bytes.h"
 #include "transport/completions.h"
 #include "transport/describe.h"
+#include "transport/destination.h"
 #include "transport/placement.h"
 #include "transport/responder.h"
 #include "transport/sender.h"
@@ -15,10 +16,6 @@ namespace spindrift {
 namespace {
 
 using wire::ReturnCode;
-
-// Where packets do not come in super-packets, this much data shares an acknowledgement (UET's
-// ACK_Gen_Trigger).
-constexpr std::uint32_t kAckBytes = 16384;
 
 void owe_nack(EngineContext& ctx, Connection& c, const NackOwed& nack) {
   ReceiveState& receive = *c.receive;
@@ -37,70 +34,13 @@ void owe_fault(EngineContext& ctx, Connection& c) {
             .payload = static_cast<std::uint32_t>(c.receive->fault_code)});
 }
 
-// Lengths of a SEND or WRITE packet that contradict each other.
-bool is_consistent(const wire::StandardRequest& ses, std::size_t payload) {
-  const std::uint64_t offset = ses.is_som ? 0 : ses.message_offset;
-  if (ses.request_length > kMaxMessageBytes) return false;
-  if (!ses.is_som && ses.payload_length != payload) return false;
-  if (offset + payload > ses.request_length) return false;
-  return ses.is_eom == (offset + payload == ses.request_length);
-}
-
-// The slot of a SEND or WRITE_WITH_IMM packet, checked against what is known of its message. kNull:
-// no RECEIVE yet.
-ReturnCode find_slot(Connection& c, const wire::StandardRequest& ses, bool is_write,
-                     ReceiveSlot*& slot) {
-  if (c.receives->is_past(ses.initiator)) return ReturnCode::kOperation;
-  slot = c.receives->find(ses.initiator);
-  if (slot == nullptr) return ReturnCode::kNull;
-  if (slot->state == ReceiveSlot::State::kPosted) {
-    slot->state = ReceiveSlot::State::kArriving;
-    slot->message_bytes = ses.request_length;
-    slot->is_write = is_write;
-  }
-  if (slot->message_bytes != ses.request_length || slot->is_write != is_write)
-    return ReturnCode::kOperation;
-  if (!is_write && ses.request_length > slot->posted.capacity_bytes) {
-    slot->has_end = true;
-    return ReturnCode::kTooLong;
-  }
-  return ReturnCode::kOk;
-}
-
-void note_arrival(ReceiveSlot& slot, const wire::StandardRequest& ses, std::size_t payload,
-                  Psn psn) {
-  slot.received_bytes += payload;
-  if (ses.is_som) slot.immediate = static_cast<std::uint32_t>(ses.header_data);
-  if (!ses.is_eom) return;
-  slot.has_end = true;
-  slot.last_psn = psn;
-}
-
-ReturnCode accept_send(Connection& c, Psn psn, const wire::StandardRequest& ses,
-                       std::span<const std::byte> payload) {
+ReturnCode accept_message(EngineContext& ctx, Connection& c, Psn psn,
+                          const wire::StandardRequest& ses, std::span<const std::byte> payload) {
   if (!is_consistent(ses, payload.size())) return ReturnCode::kOperation;
-  ReceiveSlot* slot = nullptr;
-  const ReturnCode code = find_slot(c, ses, false, slot);
-  if (code != ReturnCode::kOk) return code;
-  scatter(slot->posted.list(), ses.is_som ? 0 : ses.message_offset, payload,
-          slot->posted.line_ordered);
-  note_arrival(*slot, ses, payload.size(), psn);
-  return ReturnCode::kOk;
-}
-
-ReturnCode accept_write(EngineContext& ctx, Connection& c, Psn psn,
-                        const wire::StandardRequest& ses, std::span<const std::byte> payload) {
-  if (!is_consistent(ses, payload.size())) return ReturnCode::kOperation;
-  const MemoryTable::Target target =
-      ctx.memory.find(ses.key, ses.buffer_offset, ses.request_length, Access::kRemoteWrite);
-  if (target.code != ReturnCode::kOk) return target.code;
-  ReceiveSlot* slot = nullptr;
-  if (ses.has_header_data) {
-    const ReturnCode code = find_slot(c, ses, true, slot);
-    if (code != ReturnCode::kOk) return code;
-  }
-  place(target.data + (ses.is_som ? 0 : ses.message_offset), payload, target.is_line_ordered);
-  if (slot != nullptr) note_arrival(*slot, ses, payload.size(), psn);
+  const Destination to = find_destination(ctx, c, ses);
+  if (to.code != ReturnCode::kOk) return to.code;
+  to.put(ses.is_som ? 0 : ses.message_offset, payload);
+  if (to.slot != nullptr) note_arrival(*to.slot, ses, payload.size(), psn);
   return ReturnCode::kOk;
 }
 
@@ -142,9 +82,8 @@ ReturnCode accept(EngineContext& ctx, Connection& c, Psn psn, wire::NextHeader n
   const std::span<const std::byte> payload = rest.subspan(header);
   switch (ses.opcode) {
     case wire::Opcode::kSend:
-      return accept_send(c, psn, ses, payload);
     case wire::Opcode::kWrite:
-      return accept_write(ctx, c, psn, ses, payload);
+      return accept_message(ctx, c, psn, ses, payload);
     case wire::Opcode::kRead:
     case wire::Opcode::kFetchingAtomic:
       return take_read(ctx, c, psn, ses, payload);
@@ -155,15 +94,15 @@ ReturnCode accept(EngineContext& ctx, Connection& c, Psn psn, wire::NextHeader n
   return ReturnCode::kUnsupportedOp;
 }
 
-void open_trigger(Connection& c, Psn psn, const wire::RudRequest& pds, const RxPacket& packet) {
+void open_trigger(Connection& c, const Arrived& arrived, const RxPacket& last) {
   AckState& ack = c.receive->ack;
-  ack.open = {.psn = psn,
-              .arrival = packet.arrival,
-              .is_marked = packet.ecn == Ecn::kCe || (ack.has_open && ack.open.is_marked),
-              .is_retransmit = pds.is_retransmit};
+  ack.open = {.psn = Psn{arrived.first.value + arrived.packets - 1},
+              .arrival = last.arrival,
+              .is_marked = last.ecn == Ecn::kCe || (ack.has_open && ack.open.is_marked),
+              .is_retransmit = arrived.is_retransmit};
   ack.has_open = true;
-  ack.lowest_untold = std::min(ack.lowest_untold, psn);
-  ack.open_bytes += static_cast<std::uint32_t>(packet.bytes.size());
+  ack.lowest_untold = std::min(ack.lowest_untold, arrived.first);
+  ack.open_bytes += arrived.packets * static_cast<std::uint32_t>(last.bytes.size());
 }
 
 // A packet whose PSN is not a new one of the window.
@@ -178,7 +117,7 @@ void on_old_packet(EngineContext& ctx, Connection& c, Psn psn, const wire::RudRe
   ++c.counters.duplicates_received;
   ++receive.ack.duplicates;
   close_trigger(ctx, c);
-  open_trigger(c, psn, pds, packet);
+  open_trigger(c, {.first = psn, .is_retransmit = pds.is_retransmit}, packet);
   close_trigger(ctx, c);
 }
 
@@ -199,6 +138,14 @@ void refuse_packet(EngineContext& ctx, Connection& c, Psn psn, ReturnCode code) 
   ++c.counters.receiver_not_ready;
   owe_nack(ctx, c,
            {.psn = psn, .code = static_cast<std::uint8_t>(wire::NackCode::kNoMessageAvailable)});
+}
+
+void trace_arrived(EngineContext& ctx, const Connection& c, const Arrived& arrived,
+                   const RxPacket& last) {
+  if (!ctx.recorder.wants(TraceKind::kPacketReceived)) return;
+  for (std::uint32_t i = 0; i < arrived.packets; ++i)
+    ctx.trace(TraceKind::kPacketReceived, c.id,
+              {.first = arrived.first.value + i, .second = last.bytes.size()});
 }
 
 // Whether something may have waited for the cumulative edge to move.
@@ -240,20 +187,27 @@ void on_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
     refuse_packet(ctx, c, psn, code);
     return;
   }
+  on_arrived(ctx, c, {.first = psn, .wants_ack = pds.wants_ack, .is_retransmit = pds.is_retransmit},
+             packet);
+}
+
+void on_arrived(EngineContext& ctx, Connection& c, const Arrived& arrived, const RxPacket& last) {
+  ReceiveState& receive = *c.receive;
   const std::uint32_t holes_before = receive.log.out_of_order();
-  const bool edge_moved = receive.log.mark(psn);
+  const bool edge_moved = receive.log.mark(arrived.first, arrived.packets);
+  const std::uint64_t bytes = arrived.packets * last.bytes.size();
   ctx.has_new_data = true;
-  ++c.counters.packets_received;
-  ctx.trace(TraceKind::kPacketReceived, c.id, {.first = psn.value, .second = packet.bytes.size()});
-  c.counters.bytes_received += packet.bytes.size();
-  receive.ack.received_nominal_bytes += packet.bytes.size() + kNominalOverheadBytes;
-  if (packet.ecn == Ecn::kCe) ++c.counters.marked_received;
-  open_trigger(c, psn, pds, packet);
+  c.counters.packets_received += arrived.packets;
+  c.counters.bytes_received += bytes;
+  receive.ack.received_nominal_bytes +=
+      bytes + std::uint64_t{arrived.packets} * kNominalOverheadBytes;
+  trace_arrived(ctx, c, arrived, last);
+  if (last.ecn == Ecn::kCe) ++c.counters.marked_received;
+  open_trigger(c, arrived, last);
   const bool has_drained = holes_before != 0 && receive.log.out_of_order() == 0;
-  const bool is_due = receive.ack.is_due_per_burst || pds.wants_ack || has_drained ||
-                      packet.ecn == Ecn::kCe || receive.ack.open_bytes >= kAckBytes;
-  if (packet.ends_burst) {
-    if (is_due) close_trigger(ctx, c);
+  if (last.ends_burst) {
+    if (has_drained || last.ecn == Ecn::kCe || is_ack_due(receive.ack, arrived.wants_ack, 0))
+      close_trigger(ctx, c);
   } else if (ctx.bursting != c.id) {
     end_burst(ctx);  // of another connection, in the same super-packet
     ctx.bursting = c.id;
@@ -283,10 +237,8 @@ void on_control(EngineContext& ctx, Connection& c, const wire::Control& control,
         ++c.counters.out_of_window_received;
         return;
       }
-      wire::RudRequest pds;
-      pds.is_retransmit = control.is_retransmit;
       close_trigger(ctx, c);
-      open_trigger(c, psn, pds, packet);
+      open_trigger(c, {.first = psn, .is_retransmit = control.is_retransmit}, packet);
       close_trigger(ctx, c);
       if (arrival == ReceiveLog::Arrival::kDuplicate) return;
       receive.has_close = true;

@@ -152,6 +152,52 @@ void fail_on_dead_region(EngineContext& ctx, Connection& c) {
   ctx.make_ready(c);
 }
 
+// How many packets of full length the request in hand can send in a run: from its middle, so that
+// no header differs but in PSN and offset, and short of where an acknowledgement must be asked for.
+std::uint32_t run_length(const Connection& c, const Request& request, std::uint32_t nominal,
+                         std::uint64_t room) {
+  const SendState& send = *c.send;
+  if (request.state != Request::State::kSending || !send.lost.is_empty() || send.stalled ||
+      send.queue.next_response != send.queue.responses.end_serial())
+    return 0;
+  const std::uint64_t behind = (request.length - request.sent_bytes - 1) / c.payload_mtu;
+  const std::uint64_t sent = send.log.next().value - send.log.oldest().value;
+  const std::uint64_t window = send.peer_window > sent ? send.peer_window - sent : 0;
+  return static_cast<std::uint32_t>(std::min(
+      {room, behind, window, send.log.room(), c.flow->packets_within(nominal, ack_margin(c))}));
+}
+
+// `unit` has just been built in `model`: more of the same. Returns how many packets.
+std::uint32_t send_run(EngineContext& ctx, Connection& c, const SentUnit& unit,
+                       const TxPacket& model, std::span<TxPacket> out, std::uint64_t budget,
+                       Time now) {
+  if (unit.kind != SentUnit::Kind::kRequest || unit.owner != c.send->queue.next_request) return 0;
+  Request& request = c.send->queue.requests.at_serial(unit.owner);
+  const std::uint32_t nominal = nominal_bytes(c, request, c.payload_mtu);
+  const std::uint64_t room =
+      std::min<std::uint64_t>(out.size(), budget / (nominal - kNominalOverheadBytes));
+  const std::uint32_t count = run_length(c, request, nominal, room);
+  if (count == 0) return 0;
+  const SentUnit& first =
+      c.send->log.append_run({.owner = unit.owner,
+                              .offset = request.sent_bytes,
+                              .step = c.payload_mtu,
+                              .nominal_bytes = nominal,
+                              .delivered_before = c.flow->delivered(),
+                              .delivered_time_before = c.flow->delivered_time()},
+                             count, unit.path, now);
+  request.sent_bytes += count * c.payload_mtu;
+  request.unacked_packets += count;
+  c.flow->on_sent(std::uint64_t{count} * nominal, now);
+  c.counters.packets_sent += count;
+  ctx.transmissions += count;
+  if (ctx.recorder.wants(TraceKind::kPacketSent))
+    for (std::uint32_t i = 0; i < count; ++i)
+      ctx.trace_sent(c, *c.send->log.find(Psn{first.psn.value + i}));
+  build_run(ctx, c, first, model, out.first(count));
+  return count;
+}
+
 void account(Connection& c, SentUnit& unit, PathId path, Time now) {
   SendState& send = *c.send;
   if (send.log.in_flight_packets() == 0) send.last_progress = now;
@@ -196,8 +242,14 @@ std::size_t send_burst(EngineContext& ctx, Connection& c, std::span<TxPacket> ou
       break;
     }
     ++ctx.transmissions;
-    bytes += out[count].total_bytes();
+    const std::size_t packet_bytes = out[count].total_bytes();
+    bytes += packet_bytes;
     ++count;
+    if (bytes >= budget) break;
+    const std::uint32_t more_packets =
+        send_run(ctx, c, *unit, out[count - 1], out.subspan(count), budget - bytes, now);
+    bytes += more_packets * packet_bytes;
+    count += more_packets;
   }
   if (count == 0) return 0;
   c.counters.bytes_sent += bytes;
@@ -208,13 +260,14 @@ std::size_t send_burst(EngineContext& ctx, Connection& c, std::span<TxPacket> ou
   return count;
 }
 
-void on_other_unit_acked(EngineContext& ctx, Connection& c, const SentUnit& unit) {
+void on_other_units_acked(EngineContext& ctx, Connection& c, const SentUnit& unit,
+                          std::uint32_t packets) {
   if (unit.kind == SentUnit::Kind::kClose) {
     if (c.phase == Phase::kClosing) end_connection(ctx, c, Phase::kClosed);
     return;
   }
   Ring<ResponseWork>& responses = c.send->queue.responses;
-  --responses.at_serial(unit.owner).unacked_packets;
+  responses.at_serial(unit.owner).unacked_packets -= packets;
   while (!responses.is_empty() && responses.front().is_sent &&
          responses.front().unacked_packets == 0)
     responses.pop_front();

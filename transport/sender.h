@@ -20,18 +20,20 @@ inline void finish_if_done(Request& request) {
   if (request.wants_response() && !request.is_answered) return;
   request.state = Request::State::kFinished;
 }
-// An acknowledged unit's share in the response or farewell that it belongs to.
-void on_other_unit_acked(EngineContext& ctx, Connection& c, const SentUnit& unit);
-// ... and in its message, whatever it is.
-inline void on_unit_acked(EngineContext& ctx, Connection& c, const SentUnit& unit) {
+// The share of `packets` acknowledged units in the response or farewell that they belong to.
+void on_other_units_acked(EngineContext& ctx, Connection& c, const SentUnit& unit,
+                          std::uint32_t packets);
+// ... and in their message, whatever it is.
+inline void on_units_acked(EngineContext& ctx, Connection& c, const SentUnit& unit,
+                           std::uint32_t packets) {
   if (unit.kind != SentUnit::Kind::kRequest) {
-    on_other_unit_acked(ctx, c, unit);
+    on_other_units_acked(ctx, c, unit, packets);
     return;
   }
   Ring<Request>& requests = c.send->queue.requests;
   if (!requests.contains_serial(unit.owner)) return;
   Request& request = requests.at_serial(unit.owner);
-  --request.unacked_packets;
+  request.unacked_packets -= packets;
   finish_if_done(request);
 }
 

@@ -54,7 +54,8 @@ class SentLog {
         oldest_(first),
         next_(first) {}
 
-  bool is_full() const { return next_.value - oldest_.value > mask_; }
+  bool is_full() const { return room() == 0; }
+  std::uint64_t room() const { return mask_ + 1 - (next_.value - oldest_.value); }
   bool is_empty() const { return next_ == oldest_; }
   Psn next() const { return next_; }
   Psn oldest() const { return oldest_; }  // every PSN below it was acknowledged
@@ -68,6 +69,50 @@ class SentLog {
     unit.psn = next_;
     ++next_.value;
     return unit;
+  }
+  // What a run's units have in common.
+  struct RunShape {
+    std::uint64_t owner = 0;   // a request
+    std::uint32_t offset = 0;  // of the first
+    std::uint32_t step = 0;    // to the next one's offset
+    std::uint32_t nominal_bytes = 0;
+    std::uint64_t delivered_before = 0;
+    Time delivered_time_before{};
+  };
+  // `count` units (at most room()) behind one another on `path`, sent. Returns the first.
+  SentUnit& append_run(const RunShape& shape, std::uint32_t count, PathId path, Time now) {
+    SPINDRIFT_DCHECK(count != 0 && count <= room());
+    PathList& list = paths_[path.value];
+    const auto first = static_cast<std::uint32_t>(next_.value & mask_);
+    std::uint32_t previous = list.tail;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto slot = static_cast<std::uint32_t>((next_.value + i) & mask_);
+      units_[slot] = SentUnit{.psn = Psn{next_.value + i},
+                              .path_seq = PathSeq{list.next_seq + i},
+                              .sent_time = now,
+                              .delivered_time_before = shape.delivered_time_before,
+                              .delivered_before = shape.delivered_before,
+                              .owner = shape.owner,
+                              .offset = shape.offset + i * shape.step,
+                              .nominal_bytes = shape.nominal_bytes,
+                              .previous = previous,
+                              .next = static_cast<std::uint32_t>((next_.value + i + 1) & mask_),
+                              .path = path,
+                              .state = SentUnit::State::kInFlight,
+                              .transmissions = 1};
+      previous = slot;
+    }
+    units_[previous].next = kNone;
+    if (list.tail == kNone)
+      list.head = first;
+    else
+      units_[list.tail].next = first;
+    list.tail = previous;
+    list.next_seq += count;
+    list.in_flight += count;
+    in_flight_ += count;
+    next_.value += count;
+    return units_[first];
   }
   // First transmission or another one: joins the tail of `path`.
   void sent(SentUnit& unit, PathId path, Time now) {
@@ -88,9 +133,37 @@ class SentLog {
     ++list.in_flight;
     ++in_flight_;
   }
+  // Units that left behind one another on one path for the same owner, for the first time.
+  struct Run {
+    SentUnit* first = nullptr;
+    SentUnit* last = nullptr;
+    std::uint32_t packets = 0;
+    std::uint64_t nominal_bytes = 0;
+  };
+  // Acknowledges the run that begins with `psn` and ends at `last` or before; both lie in
+  // [oldest, next). No packets: the unit is not in flight for the first time.
+  Run acknowledge_run(Psn psn, Psn last) {
+    SentUnit* unit = &units_[psn.value & mask_];
+    if (unit->state != SentUnit::State::kInFlight || unit->transmissions != 1) return {};
+    Run run{.first = unit};
+    for (std::uint64_t at = psn.value;; ++at) {
+      unit->state = SentUnit::State::kAcked;
+      run.nominal_bytes += unit->nominal_bytes;
+      ++run.packets;
+      run.last = unit;
+      const auto slot = static_cast<std::uint32_t>((at + 1) & mask_);
+      if (at == last.value || unit->next != slot) break;
+      unit = &units_[slot];
+      if (unit->transmissions != 1 || unit->owner != run.first->owner ||
+          unit->kind != run.first->kind)
+        break;
+    }
+    unlink(*run.first, *run.last, run.packets);
+    return run;
+  }
   // Leaves its path's list for another state.
   void take_out(SentUnit& unit, SentUnit::State state) {
-    if (unit.state == SentUnit::State::kInFlight) unlink(unit);
+    if (unit.state == SentUnit::State::kInFlight) unlink(unit, unit, 1);
     unit.state = state;
   }
   // Moves the left edge over acknowledged units.
@@ -131,18 +204,19 @@ class SentLog {
     std::uint64_t next_seq = 1;
   };
   SentUnit* at(std::uint32_t slot) { return slot == kNone ? nullptr : &units_[slot]; }
-  void unlink(SentUnit& unit) {
-    PathList& list = paths_[unit.path.value];
-    if (unit.previous == kNone)
-      list.head = unit.next;
+  // `count` neighbours of one path's list.
+  void unlink(const SentUnit& first, const SentUnit& last, std::uint32_t count) {
+    PathList& list = paths_[first.path.value];
+    if (first.previous == kNone)
+      list.head = last.next;
     else
-      units_[unit.previous].next = unit.next;
-    if (unit.next == kNone)
-      list.tail = unit.previous;
+      units_[first.previous].next = last.next;
+    if (last.next == kNone)
+      list.tail = first.previous;
     else
-      units_[unit.next].previous = unit.previous;
-    --list.in_flight;
-    --in_flight_;
+      units_[last.next].previous = first.previous;
+    list.in_flight -= count;
+    in_flight_ -= count;
   }
 
   std::uint64_t mask_;

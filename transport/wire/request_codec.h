@@ -139,6 +139,15 @@ inline std::size_t encode(const RudRequest& header, std::span<std::byte> out) {
   return bytes;
 }
 
+// Makes a copy of a packet's headers (RUD_REQ and REQ_STD, neither first nor last of its message)
+// those of another packet of that message, as long.
+inline void place_in_run(std::span<std::byte> headers, std::int16_t clear_psn_offset,
+                         std::uint32_t psn, std::uint32_t message_offset) {
+  store_be(headers, 2, static_cast<std::uint16_t>(clear_psn_offset));
+  store_be(headers, 4, psn);
+  store_be(headers, kRudRequestBytes + 36, message_offset);
+}
+
 [[nodiscard]] inline ParseError parse(std::span<const std::byte> in, StandardRequest& out,
                                       std::size_t& bytes) {
   using namespace internal;  // NOLINT(google-build-using-namespace)
