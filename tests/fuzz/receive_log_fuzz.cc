@@ -51,6 +51,19 @@ class Model {
   std::set<std::uint64_t> above_;
 };
 
+// What is missing from `first` on, `most` PSNs at most, arrives at once.
+void mark_run(ReceiveLog& log, Model& model, Psn first, std::uint32_t most) {
+  const std::uint32_t count = log.missing_from(first, most);
+  bool moves = false;
+  for (std::uint32_t i = 0; i <= count && i < most; ++i) {
+    const std::uint64_t psn = first.value + i;
+    SPINDRIFT_CHECK((model.check(psn) == ReceiveLog::Arrival::kNew) == (i < count));
+  }
+  for (std::uint32_t i = 0; i < count; ++i)
+    moves = model.mark(first.value + i) || moves;
+  if (count != 0) SPINDRIFT_CHECK(log.mark(first, count) == moves);
+}
+
 void run(FuzzInput in) {
   const std::uint32_t capacity = 64U * (1 + in.u8() % 5);
   const std::uint64_t first = (1ULL << 32) + in.u32();  // as a connection chooses it
@@ -62,6 +75,11 @@ void run(FuzzInput in) {
     std::uint64_t psn = model.base() + kind % 32;  // close to the edge most of the time
     if (kind >= 128) psn = model.base() - capacity - 2 + in.u16() % (2 * capacity + 8);
     if (kind >= 224) count = 1 + in.u8();  // a run
+    if (kind >= 240) {
+      mark_run(log, model, Psn{psn}, static_cast<std::uint32_t>(count));
+      model.compare(log, first);
+      count = 0;
+    }
     for (; count != 0; --count, ++psn) {
       SPINDRIFT_CHECK(log.extend(static_cast<std::uint32_t>(psn)).value == psn);
       const ReceiveLog::Arrival arrival = log.check(Psn{psn});
