@@ -167,12 +167,13 @@ void take_peer_traits(Connection& c, const wire::Hello& hello, const NetAddress&
   c.peer.progresses_alone = hello.progresses_alone;
   c.peer.private_data.assign(hello.private_data.begin(),
                              hello.private_data.begin() + hello.private_bytes);
-  // The rail it was met on stays first: it is known to work.
+  // The rail it was met on comes first: it is known to work. The others follow in the order they
+  // had, as put_first() leaves our own: what lay across from each other still does.
   std::vector<NetAddress> rails(hello.rails.begin(), hello.rails.begin() + hello.rail_count);
   const auto met = std::find_if(rails.begin(), rails.end(), [&source](const NetAddress& rail) {
     return rail.is_same_host(source);
   });
-  if (met != rails.end()) std::rotate(rails.begin(), met, met + 1);
+  if (met != rails.end()) std::rotate(rails.begin(), met, rails.end());
   if (!rails.empty()) c.remotes = std::move(rails);
   c.last_remote = 0;
 }
