@@ -137,7 +137,7 @@ PacketEngine::PacketEngine(const EndpointConfig& config, const Registry& registr
 void PacketEngine::on_packets(std::span<const RxPacket> packets, Time now) {
   ctx_.recorder.set_time(now);
   for (std::size_t at = 0; at < packets.size();) {
-    if (take_data(packets[at], now))
+    if (!packets[at].is_trimmed && take_data(packets[at], now))
       at += 1 + take_run(ctx_, packets.subspan(at));
     else
       on_packet(packets[at++], now);
@@ -176,7 +176,25 @@ bool PacketEngine::take_data(const RxPacket& packet, Time now) {
   return true;
 }
 
+// What is left of a data packet says only which one it was. Its CRC went with the payload: whoever
+// forges or damages one causes a needless retransmission, no more.
+void PacketEngine::on_trimmed_packet(const RxPacket& packet) {
+  wire::RudRequest pds;
+  if (!wire::is_plain_request(packet.bytes) ||
+      wire::parse_request(packet.bytes, false, pds) != wire::ParseError::kOk || pds.is_syn)
+    return;
+  Connection* c = ctx_.find_pdcid(pds.dpdcid);
+  if (c == nullptr || !carries_data(c->phase) || pds.spdcid != c->peer_pdcid ||
+      !comes_from_peer(*c, packet.source))
+    return;
+  on_trimmed_request(ctx_, *c, pds, packet);
+}
+
 void PacketEngine::on_packet(const RxPacket& packet, Time now) {
+  if (packet.is_trimmed) [[unlikely]] {
+    on_trimmed_packet(packet);
+    return;
+  }
   wire::Pds pds;
   if (wire::parse_pds(packet.bytes, pds) != wire::ParseError::kOk) {
     ++ctx_.counters.malformed_strangers;

@@ -215,6 +215,15 @@ void on_arrived(EngineContext& ctx, Connection& c, const Arrived& arrived, const
   if (edge_moved && awaits_edge(c)) after_edge_moved(ctx, c);
 }
 
+void on_trimmed_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
+                        const RxPacket& packet) {
+  const Psn psn = c.receive->log.extend(pds.psn);
+  if (c.receive->log.check(psn) != ReceiveLog::Arrival::kNew) return;
+  const wire::NackCode code =
+      packet.is_trimmed_last_hop ? wire::NackCode::kTrimmedLastHop : wire::NackCode::kTrimmed;
+  owe_nack(ctx, c, {.psn = psn, .code = static_cast<std::uint8_t>(code)});
+}
+
 void on_control(EngineContext& ctx, Connection& c, const wire::Control& control,
                 const RxPacket& packet) {
   ReceiveState& receive = *c.receive;

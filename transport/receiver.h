@@ -26,6 +26,9 @@ inline bool is_ack_due(const AckState& ack, bool wants_ack, std::size_t more_byt
   constexpr std::size_t kAckBytes = 16384;
   return ack.is_due_per_burst || wants_ack || ack.open_bytes + more_bytes >= kAckBytes;
 }
+// Its payload was cut off on the way: the sender is told which packet it was.
+void on_trimmed_request(EngineContext& ctx, Connection& c, const wire::RudRequest& pds,
+                        const RxPacket& packet);
 // CP that consumes a PSN (CLOSE_COMMAND) or asks something (PROBE, ACK_REQUEST).
 void on_control(EngineContext& ctx, Connection& c, const wire::Control& control,
                 const RxPacket& packet);

@@ -27,7 +27,9 @@ struct RxPacket {
   std::uint16_t rail = 0;  // local rail it arrived on
   Ecn ecn = Ecn::kNotEct;
   std::uint8_t dscp = 0;
+  // A switch cut the payload off: `bytes` are what it left, shorter than what was sent.
   bool is_trimmed = false;
+  bool is_trimmed_last_hop = false;  // ... the switch that this host hangs on
   // Last packet of the super-packet the provider took in as one (GRO); always true elsewhere.
   bool ends_burst = true;
   std::uint32_t buffer = 0;  // the provider's own
