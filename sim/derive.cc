@@ -1,0 +1,78 @@
+#include "sim/derive.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "sim/path_time.h"
+
+namespace spindrift::sim {
+namespace {
+
+constexpr std::uint64_t kPicosecondsPerSecond = 1'000'000'000'000ULL;
+
+std::uint64_t bytes_in(Picoseconds span, std::uint64_t rate_bps) {
+  const auto bits = static_cast<unsigned __int128>(span) * rate_bps / kPicosecondsPerSecond;
+  return static_cast<std::uint64_t>(bits / 8);
+}
+
+Picoseconds transmission(const LinkSpec& link, std::uint64_t bytes) {
+  return static_cast<Picoseconds>(Rate::bits_per_second(link.rate_bps).picoseconds_for(bytes));
+}
+
+std::uint64_t fastest_host_link(const NetworkPlan& plan) {
+  std::uint64_t rate = 0;
+  for (const NetworkPlan::Nic& nic : plan.nics)
+    rate = std::max(rate, plan.links[nic.port / 2].spec.rate_bps);
+  return rate;
+}
+
+}  // namespace
+
+std::uint64_t bandwidth_delay_bytes(const NetworkPlan& plan, const TransportSpec& transport) {
+  const Routing routing(plan, 0);
+  const FlowFrames frames = frames_of(transport, transport.payload_mtu);
+  Picoseconds longest = 0;
+  for (std::uint32_t nic = 1; nic < plan.nics.size(); ++nic) {
+    Picoseconds rtt = 0;
+    for (const std::uint32_t port : routing.a_path(0, nic)) {
+      const NetworkPlan::Link& link = plan.links[port / 2];
+      rtt += transmission(link.spec, frames.full) + transmission(link.spec, frames.ack) +
+             2 * link.spec.delay + link.latency_a + link.latency_b;
+    }
+    longest = std::max(longest, rtt);
+  }
+  const std::uint64_t bytes = bytes_in(longest, fastest_host_link(plan));
+  return (bytes + frames.full - 1) / frames.full * frames.full;
+}
+
+SwitchSpec derive(const SwitchSpec& spec, const NetworkPlan& plan, const TransportSpec& transport) {
+  SwitchSpec out = spec;
+  if (out.queue_bytes == 0) out.queue_bytes = bandwidth_delay_bytes(plan, transport);
+  if (out.control_bytes == 0) out.control_bytes = out.queue_bytes;
+  if (out.kmin_bytes == 0) out.kmin_bytes = out.queue_bytes / 5;
+  if (out.kmax_bytes == 0) out.kmax_bytes = std::max(out.queue_bytes / 5 * 4, out.kmin_bytes);
+  if (out.xoff_bytes == 0) out.xoff_bytes = out.queue_bytes / 2;
+  if (out.xon_bytes == 0) out.xon_bytes = out.xoff_bytes / 5 * 4;
+  if (out.headroom_bytes != 0) return out;
+  // What is on a link, there and back, until a pause takes hold; a packet begun at each end.
+  const std::uint64_t full = frames_of(transport, transport.payload_mtu).full;
+  for (const NetworkPlan::Link& link : plan.links) {
+    const Picoseconds round = 2 * link.spec.delay + link.latency_a + link.latency_b;
+    const std::uint64_t need = bytes_in(round, link.spec.rate_bps) + 3 * full + 128;
+    out.headroom_bytes = std::max(out.headroom_bytes, need);
+  }
+  return out;
+}
+
+// A few events a slot when every port is busy.
+unsigned slot_bits_for(const NetworkPlan& plan, const TransportSpec& transport) {
+  const FlowFrames frames = frames_of(transport, transport.payload_mtu);
+  LinkSpec link;
+  link.rate_bps = std::max<std::uint64_t>(fastest_host_link(plan), 1);
+  const auto packet_ps = static_cast<std::uint64_t>(transmission(link, frames.full));
+  const std::uint64_t per_event = packet_ps / std::max<std::size_t>(plan.links.size() * 2, 1);
+  const auto bits = static_cast<unsigned>(std::bit_width(4 * per_event));
+  return std::clamp(bits, 4U, 18U);
+}
+
+}  // namespace spindrift::sim

@@ -1,0 +1,15 @@
+#pragma once
+// What a scenario leaves open and the network decides.
+#include "sim/network_plan.h"
+#include "sim/routing.h"
+
+namespace spindrift::sim {
+
+// The longest idle round trip between two NICs, as seen from NIC 0, times the fastest host link.
+std::uint64_t bandwidth_delay_bytes(const NetworkPlan& plan, const TransportSpec& transport);
+// Every zero that means "derive it" replaced.
+SwitchSpec derive(const SwitchSpec& spec, const NetworkPlan& plan, const TransportSpec& transport);
+// How finely the event list divides time.
+unsigned slot_bits_for(const NetworkPlan& plan, const TransportSpec& transport);
+
+}  // namespace spindrift::sim

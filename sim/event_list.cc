@@ -1,0 +1,186 @@
+#include "sim/event_list.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "transport/base/check.h"
+
+namespace spindrift::sim {
+
+EventList::EventList(const EventListShape& shape)
+    : slot_bits_(shape.slot_bits),
+      wheel_bits_(shape.wheel_bits),
+      slots_(1ULL << shape.wheel_bits),
+      seed_(shape.seed),
+      entries_(shape.actors),
+      heads_(kLevels << shape.wheel_bits, kNobody) {
+  SPINDRIFT_CHECK(wheel_bits_ >= 6 && wheel_bits_ <= 20);
+  SPINDRIFT_CHECK(slot_bits_ + kLevels * wheel_bits_ < 63);
+  for (auto& bits : used_)
+    bits.assign(slots_ / 64, 0);
+}
+
+void EventList::schedule(Actor actor, Picoseconds at) {
+  SPINDRIFT_DCHECK(!is_scheduled(actor));
+  SPINDRIFT_DCHECK(at >= now_);
+  put(actor, at);
+}
+
+void EventList::reschedule(Actor actor, Picoseconds at) {
+  if (is_scheduled(actor)) {
+    if (entries_[actor].at == at) return;
+    cancel(actor);
+  }
+  if (at != kEndOfTime) put(actor, at);
+}
+
+void EventList::cancel(Actor actor) {
+  Entry& entry = entries_[actor];
+  if (entry.where == kNowhere) return;
+  if (entry.where == kPresent) {
+    const auto from = present_.begin() + static_cast<std::ptrdiff_t>(present_at_);
+    present_.erase(
+        std::find_if(from, present_.end(), [actor](const Due& due) { return due.actor == actor; }));
+  } else if (entry.where == kBeyond) {
+    std::erase(beyond_, actor);
+  } else {
+    unlink(actor);
+  }
+  entry.where = kNowhere;
+}
+
+EventList::Actor EventList::next(Picoseconds until) {
+  while (present_at_ == present_.size()) {
+    if (load_next_slot()) continue;
+    now_ = std::max(now_, until);
+    return kNobody;
+  }
+  const Due due = present_[present_at_];
+  if (due.at > until) {
+    now_ = std::max(now_, until);
+    return kNobody;
+  }
+  ++present_at_;
+  ++taken_;
+  now_ = due.at;
+  entries_[due.actor].where = kNowhere;
+  return due.actor;
+}
+
+void EventList::put(Actor actor, Picoseconds at) {
+  Entry& entry = entries_[actor];
+  entry.at = at;
+  const std::uint64_t slot = static_cast<std::uint64_t>(at) >> slot_bits_;
+  if (slot <= slot_now_) {
+    insert_present(actor, at);
+    return;
+  }
+  const std::uint64_t differs = slot ^ slot_now_;
+  for (unsigned level = 0; level < kLevels; ++level) {
+    if (differs >> ((level + 1) * wheel_bits_) != 0) continue;
+    const std::uint64_t index = (slot >> (level * wheel_bits_)) & (slots_ - 1);
+    link(static_cast<std::uint32_t>(level * slots_ + index), actor);
+    return;
+  }
+  entry.where = kBeyond;
+  beyond_.push_back(actor);
+}
+
+void EventList::insert_present(Actor actor, Picoseconds at) {
+  const Due due{at, order_of(actor, at), actor};
+  std::size_t i = present_.size();
+  present_.push_back(due);
+  for (; i > present_at_ && due < present_[i - 1]; --i)
+    present_[i] = present_[i - 1];
+  present_[i] = due;
+  entries_[actor].where = kPresent;
+}
+
+void EventList::link(std::uint32_t slot, Actor actor) {
+  Entry& entry = entries_[actor];
+  const Actor head = heads_[slot];
+  entry.where = slot;
+  entry.next = head;
+  entry.previous = kNobody;
+  heads_[slot] = actor;
+  if (head != kNobody) {
+    entries_[head].previous = actor;
+    return;
+  }
+  const std::uint64_t index = slot & (slots_ - 1);
+  used_[slot >> wheel_bits_][index / 64] |= 1ULL << (index % 64);
+}
+
+void EventList::unlink(Actor actor) {
+  const Entry& entry = entries_[actor];
+  if (entry.next != kNobody) entries_[entry.next].previous = entry.previous;
+  if (entry.previous != kNobody) {
+    entries_[entry.previous].next = entry.next;
+    return;
+  }
+  heads_[entry.where] = entry.next;
+  if (entry.next != kNobody) return;
+  const std::uint64_t index = entry.where & (slots_ - 1);
+  used_[entry.where >> wheel_bits_][index / 64] &= ~(1ULL << (index % 64));
+}
+
+std::uint64_t EventList::first_used(unsigned level, std::uint64_t from) const {
+  if (from >= slots_) return slots_;
+  std::uint64_t word = from / 64;
+  std::uint64_t bits = used_[level][word] & (~0ULL << (from % 64));
+  while (bits == 0) {
+    if (++word == slots_ / 64) return slots_;
+    bits = used_[level][word];
+  }
+  return word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
+}
+
+bool EventList::load_next_slot() {
+  present_.clear();
+  present_at_ = 0;
+  const std::uint64_t index = first_used(0, (slot_now_ & (slots_ - 1)) + 1);
+  if (index == slots_) return cascade(1) || cascade(2) || take_back_from_beyond();
+  slot_now_ = (slot_now_ & ~(slots_ - 1)) + index;
+  for (Actor actor = heads_[index]; actor != kNobody; actor = entries_[actor].next) {
+    Entry& entry = entries_[actor];
+    present_.push_back({entry.at, order_of(actor, entry.at), actor});
+    entry.where = kPresent;
+  }
+  heads_[index] = kNobody;
+  used_[0][index / 64] &= ~(1ULL << (index % 64));
+  if (present_.size() > 1) std::sort(present_.begin(), present_.end());
+  return true;
+}
+
+// The next used slot of a level becomes a whole turn of the level below.
+bool EventList::cascade(unsigned level) {
+  const std::uint64_t turn = slot_now_ >> (level * wheel_bits_);
+  const std::uint64_t index = first_used(level, (turn & (slots_ - 1)) + 1);
+  if (index == slots_) return false;
+  slot_now_ = ((turn & ~(slots_ - 1)) + index) << (level * wheel_bits_);
+  const std::uint64_t slot = level * slots_ + index;
+  Actor actor = heads_[slot];
+  heads_[slot] = kNobody;
+  used_[level][index / 64] &= ~(1ULL << (index % 64));
+  while (actor != kNobody) {
+    const Actor following = entries_[actor].next;
+    put(actor, entries_[actor].at);
+    actor = following;
+  }
+  return true;
+}
+
+bool EventList::take_back_from_beyond() {
+  if (beyond_.empty()) return false;
+  Picoseconds earliest = kEndOfTime;
+  for (const Actor actor : beyond_)
+    earliest = std::min(earliest, entries_[actor].at);
+  slot_now_ = static_cast<std::uint64_t>(earliest) >> slot_bits_;
+  std::vector<Actor> actors;
+  actors.swap(beyond_);
+  for (const Actor actor : actors)
+    put(actor, entries_[actor].at);
+  return true;
+}
+
+}  // namespace spindrift::sim

@@ -1,0 +1,64 @@
+#pragma once
+// A simulated host: an endpoint on a SimIo, and its turns.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "spindrift/endpoint.h"
+
+#include "sim/sim_io.h"
+
+namespace spindrift::sim {
+
+// Who uses the hosts' endpoints.
+class HostUser {
+ public:
+  virtual ~HostUser() = default;
+  virtual void on_completion(std::uint32_t host, const Completion& completion) = 0;
+  virtual void on_conn_event(std::uint32_t host, const ConnEvent& event) = 0;
+};
+
+class Host {
+ public:
+  // `actor` is this host's in the event list.
+  Host(std::uint32_t number, EventList::Actor actor, EventList& events, Network& network,
+       HostUser& user)
+      : number_(number), actor_(actor), events_(events), network_(network), user_(user) {}
+
+  // Once, before all else.
+  Status start(const SimIo::Shape& io, const EndpointConfig& config, const Registry& registry);
+
+  Endpoint& endpoint() { return *endpoint_; }
+  const Endpoint& endpoint() const { return *endpoint_; }
+  SimIo& io() { return *io_; }
+  // "sim://10.0.0.1:4793,...", all its NICs.
+  const std::string& address() const { return address_; }
+  // While connections are opened; not asked for later.
+  void watch_events(bool does) { watches_events_ = does; }
+
+  // Lets the endpoint work until it has nothing to do at this instant, and sets the next timer.
+  void turn();
+  void on_timer() { turn(); }
+
+ private:
+  void ask_for_room();
+  void set_timer();
+
+  std::uint32_t number_;
+  EventList::Actor actor_;
+  EventList& events_;
+  Network& network_;
+  HostUser& user_;
+  SimIo* io_ = nullptr;  // the endpoint's
+  std::uint32_t first_nic_ = 0;
+  std::uint32_t nics_ = 1;
+  std::unique_ptr<Endpoint> endpoint_;
+  std::string address_;
+  bool watches_events_ = true;
+  bool is_in_turn_ = false;
+  bool wants_another_ = false;
+};
+
+}  // namespace spindrift::sim

@@ -1,0 +1,200 @@
+#include "sim/sim_io.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+
+namespace spindrift::sim {
+namespace {
+
+// While data is paused, as many may still leave: acknowledgements among them pass.
+constexpr std::uint32_t kRoomWhilePaused = 8;
+
+// UDP payload that trimming leaves: both protocol headers.
+constexpr std::uint32_t kTrimmedKept = 56;
+
+std::uint32_t nic_of(const NetAddress& address) {
+  return (std::uint32_t{address.ip[1]} << 16) | (std::uint32_t{address.ip[2]} << 8) | address.ip[3];
+}
+
+}  // namespace
+
+NetAddress address_of_nic(std::uint32_t nic) {
+  NetAddress address;
+  address.ip[0] = 10;
+  address.ip[1] = static_cast<std::uint8_t>(nic >> 16);
+  address.ip[2] = static_cast<std::uint8_t>(nic >> 8);
+  address.ip[3] = static_cast<std::uint8_t>(nic);
+  address.port = kDefaultPort;
+  address.family = 4;
+  return address;
+}
+
+SimIo::SimIo(const Shape& shape, Network& network, const EventList& events)
+    : shape_(shape), network_(network), events_(events), headers_(kHeaders * kMaxHeaderBytes) {
+  caps_.name = "sim";
+  caps_.max_packet_bytes = shape.max_packet_bytes;
+  caps_.entropies = kMaxPaths;
+  caps_.link_rate = shape.link_rate;
+  caps_.has_ecn = true;
+  caps_.has_rx_timestamp = true;
+  caps_.copies_on_send = true;
+}
+
+void SimIo::deliver(std::uint32_t /*nic*/, PacketId packet) {
+  arrived_.push_back(packet);
+}
+
+bool SimIo::take_wants_room() {
+  const bool wanted = wants_room_;
+  wants_room_ = false;
+  return wanted;
+}
+
+Result<std::uint16_t> SimIo::add_rail(const NetAddress& local) {
+  const std::uint32_t nic = nic_of(local);
+  if (nic != shape_.first_nic + rails_.size() || rails_.size() == shape_.nics)
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrCat(local.to_string(), " is not this simulated host's next NIC"));
+  rails_.push_back(address_of_nic(nic));
+  return static_cast<std::uint16_t>(rails_.size() - 1);
+}
+
+std::vector<NetAddress> SimIo::expand(const NetAddress& wildcard) const {
+  std::vector<NetAddress> out;
+  for (std::uint32_t k = 0; k < shape_.nics; ++k) {
+    out.push_back(address_of_nic(shape_.first_nic + k));
+    out.back().port = wildcard.port;
+  }
+  return out;
+}
+
+Result<NetAddress> SimIo::source_for(const NetAddress& /*remote*/) const {
+  NetAddress address = address_of_nic(shape_.first_nic);
+  address.port = 0;
+  return address;
+}
+
+std::uint32_t SimIo::max_packet_bytes(std::uint16_t /*rail*/, const NetAddress& /*remote*/) const {
+  return shape_.max_packet_bytes;
+}
+
+Status SimIo::open_entropies(std::uint16_t rail, std::uint16_t count) {
+  SPINDRIFT_CHECK(rail < rails_.size() && count <= kMaxPaths);
+  return ok_status();
+}
+
+std::size_t SimIo::receive(std::span<RxPacket> out) {
+  std::size_t count = 0;
+  for (; count < out.size() && arrived_at_ < arrived_.size(); ++count) {
+    const PacketId id = arrived_[arrived_at_++];
+    const Packet& packet = network_.packets()[id];
+    RxPacket& to = out[count];
+    const std::uint32_t bytes =
+        packet.is_trimmed ? std::min(packet.udp_bytes, kTrimmedKept) : packet.udp_bytes;
+    to.bytes = {network_.packets().bytes(id), bytes};
+    to.arrival = to_transport_time(packet.arrival);
+    to.source = address_of_nic(packet.source);
+    to.rail = static_cast<std::uint16_t>(packet.destination - shape_.first_nic);
+    to.ecn = packet.ecn;
+    to.dscp = packet.dscp;
+    to.is_trimmed = packet.is_trimmed;
+    to.is_trimmed_last_hop = packet.is_trimmed_last_hop;
+    to.ends_burst = true;
+    to.buffer = id;
+    ++received_;
+    received_bytes_ += packet.udp_bytes;
+  }
+  if (arrived_at_ == arrived_.size()) {
+    arrived_.clear();
+    arrived_at_ = 0;
+  }
+  return count;
+}
+
+void SimIo::release(std::span<const RxPacket> packets) {
+  for (const RxPacket& packet : packets)
+    network_.packets().give_back(packet.buffer);
+}
+
+std::size_t SimIo::reserve(std::span<TxPacket> out) {
+  std::size_t room = 0;
+  for (std::uint32_t k = 0; k < shape_.nics; ++k) {
+    const std::uint32_t nic = shape_.first_nic + k;
+    const std::uint32_t limit =
+        shape_.nic_queue_packets + (network_.is_nic_paused(nic) ? kRoomWhilePaused : 0);
+    const std::uint32_t queued = network_.queued_at_nic(nic);
+    if (queued < limit) room += limit - queued;
+  }
+  room = std::min({room, out.size(), kHeaders});
+  for (std::size_t i = 0; i < room; ++i) {
+    out[i] = TxPacket{};
+    out[i].header = std::span(headers_).subspan(i * kMaxHeaderBytes, kMaxHeaderBytes);
+  }
+  if (room == 0) wants_room_ = true;
+  return room;
+}
+
+void SimIo::send(std::span<const TxPacket> packets) {
+  for (const TxPacket& packet : packets)
+    send_one(packet);
+}
+
+void SimIo::send_one(const TxPacket& packet) {
+  ++sent_;
+  const std::size_t bytes = packet.total_bytes();
+  SPINDRIFT_CHECK(bytes <= shape_.max_packet_bytes);
+  sent_bytes_ += bytes;
+  const PacketId id = network_.packets().take();
+  Packet& to = network_.packets()[id];
+  to.udp_bytes = static_cast<std::uint32_t>(bytes);
+  to.wire_bytes = std::max(to.udp_bytes + shape_.frame_overhead_bytes, shape_.min_frame_bytes);
+  to.source = shape_.first_nic + packet.rail;
+  to.destination = nic_of(*packet.to);
+  to.entropy = packet.entropy;
+  to.tuple_hash = tuple_hash(to.source, to.destination, packet.entropy);
+  to.traffic = packet.dscp == shape_.control_dscp ? TrafficClass::kControl : TrafficClass::kData;
+  to.ecn = packet.ecn;
+  to.dscp = packet.dscp;
+  store(id, packet);
+  network_.send(id);
+}
+
+void SimIo::store(PacketId id, const TxPacket& packet) {
+  if (carries_payload_) network_.packets().keep_whole(id);
+  std::byte* at = network_.packets().bytes(id);
+  std::memcpy(at, packet.header.data(), packet.header.size());
+  if (!carries_payload_) return;
+  at += packet.header.size();
+  for (std::size_t i = 0; i < packet.payload_pieces; ++i) {
+    std::memcpy(at, packet.payload[i].data(), packet.payload[i].size());
+    at += packet.payload[i].size();
+  }
+  std::memcpy(at, packet.trailer.data(), packet.trailer_bytes);
+}
+
+// Destination port and protocol are the same for all.
+std::uint32_t SimIo::tuple_hash(std::uint32_t source, std::uint32_t destination,
+                                std::uint16_t entropy) const {
+  std::uint64_t h = (std::uint64_t{source} << 40) ^ (std::uint64_t{destination} << 16) ^ entropy;
+  h = (h ^ (h >> 31)) * 0x9E3779B97F4A7C15ULL;
+  h = (h ^ (h >> 29)) * 0xBF58476D1CE4E5B9ULL;
+  return static_cast<std::uint32_t>(h >> 32);
+}
+
+std::size_t SimIo::poll_errors(std::span<IoError> /*out*/) {
+  return 0;
+}
+
+void SimIo::append_wait_fds(std::vector<int>& /*out*/) const {}
+
+void SimIo::counters(CounterWriter& out) const {
+  out.counter("tx_packets", sent_);
+  out.counter("tx_bytes", sent_bytes_);
+  out.counter("rx_packets", received_);
+  out.counter("rx_bytes", received_bytes_);
+}
+
+}  // namespace spindrift::sim

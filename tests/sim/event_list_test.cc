@@ -1,0 +1,106 @@
+#include "sim/event_list.h"
+
+#include <map>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "transport/base/rng.h"
+
+namespace spindrift::sim {
+namespace {
+
+EventListShape shape(std::uint32_t actors) {
+  return {.actors = actors, .slot_bits = 6, .wheel_bits = 6, .seed = 7};
+}
+
+TEST(EventList, GivesActorsInTheOrderOfTheirTime) {
+  EventList list(shape(4));
+  list.schedule(0, 3'000'000);
+  list.schedule(1, 10);
+  list.schedule(2, 70);
+  EXPECT_EQ(list.next(kEndOfTime), 1U);
+  list.schedule(3, 11);
+  EXPECT_EQ(list.next(kEndOfTime), 3U);
+  EXPECT_EQ(list.next(kEndOfTime), 2U);
+  EXPECT_EQ(list.next(kEndOfTime), 0U);
+  EXPECT_EQ(list.now(), 3'000'000);
+  EXPECT_EQ(list.next(4'000'000), EventList::kNobody);
+  EXPECT_EQ(list.now(), 4'000'000);
+}
+
+TEST(EventList, StopsAtTheTimeAskedFor) {
+  EventList list(shape(1));
+  list.schedule(0, 5'000);
+  EXPECT_EQ(list.next(4'999), EventList::kNobody);
+  EXPECT_EQ(list.now(), 4'999);
+  EXPECT_EQ(list.next(5'000), 0U);
+}
+
+TEST(EventList, TakesAnActorBeforeThePresentSlotAfterAWaitThatEndedEarly) {
+  EventList list(shape(2));
+  list.schedule(0, 1'000'000'000);
+  EXPECT_EQ(list.next(100), EventList::kNobody);
+  list.schedule(1, 101);
+  EXPECT_EQ(list.next(kEndOfTime), 1U);
+  EXPECT_EQ(list.next(kEndOfTime), 0U);
+}
+
+// Against a plain sorted map, over spans that use every level and what lies beyond.
+TEST(EventList, AgreesWithASortedMapUnderRandomUse) {
+  constexpr std::uint32_t kActors = 200;
+  EventList list(shape(kActors));
+  std::map<EventList::Actor, Picoseconds> model;
+  Rng rng(1);
+  std::uint64_t taken = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const auto actor = static_cast<EventList::Actor>(rng.below(kActors));
+    const std::uint64_t span = 1ULL << rng.below(31);
+    const Picoseconds at = list.now() + static_cast<Picoseconds>(rng.below(span));
+    ASSERT_EQ(list.is_scheduled(actor), model.contains(actor));
+    switch (rng.below(4)) {
+      case 0:
+        list.cancel(actor);
+        model.erase(actor);
+        break;
+      case 1:
+        list.reschedule(actor, at);
+        model[actor] = at;
+        break;
+      default: {
+        const EventList::Actor next = list.next(kEndOfTime - 1);
+        if (next == EventList::kNobody) {
+          ASSERT_TRUE(model.empty());
+          return;
+        }
+        ASSERT_TRUE(model.contains(next));
+        for (const auto& [other, due] : model)
+          ASSERT_GE(due, model[next]) << other << " was due before " << next;
+        ASSERT_EQ(list.now(), model[next]);
+        model.erase(next);
+        ++taken;
+      }
+    }
+    if (model.size() < kActors / 2 && !list.is_scheduled(actor)) {
+      list.schedule(actor, at > list.now() ? at : list.now());
+      model[actor] = at > list.now() ? at : list.now();
+    }
+  }
+  EXPECT_GT(taken, 50'000U);
+}
+
+TEST(EventList, LetsNobodyAlwaysWinAmongEquals) {
+  EventList list(shape(2));
+  int first_wins = 0;
+  for (Picoseconds at = 1; at <= 1000; ++at) {
+    list.schedule(0, at * 77);
+    list.schedule(1, at * 77);
+    if (list.next(kEndOfTime) == 0) ++first_wins;
+    EXPECT_NE(list.next(kEndOfTime), EventList::kNobody);
+  }
+  EXPECT_GT(first_wins, 400);
+  EXPECT_LT(first_wins, 600);
+}
+
+}  // namespace
+}  // namespace spindrift::sim
