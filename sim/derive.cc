@@ -71,7 +71,7 @@ unsigned slot_bits_for(const NetworkPlan& plan, const TransportSpec& transport) 
   link.rate_bps = std::max<std::uint64_t>(fastest_host_link(plan), 1);
   const auto packet_ps = static_cast<std::uint64_t>(transmission(link, frames.full));
   const std::uint64_t per_event = packet_ps / std::max<std::size_t>(plan.links.size() * 2, 1);
-  const auto bits = static_cast<unsigned>(std::bit_width(4 * per_event));
+  const auto bits = static_cast<unsigned>(std::bit_width(per_event));
   return std::clamp(bits, 4U, 18U);
 }
 

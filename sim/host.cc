@@ -41,15 +41,14 @@ void Host::turn() {
     return;
   }
   is_in_turn_ = true;
-  std::array<Completion, 64> done;
   const Time now = to_transport_time(events_.now());
   bool is_blocked = false;
   for (int turns = 0;; ++turns) {
     SPINDRIFT_CHECK(turns < kMaxTurns);
     wants_another_ = false;
-    const std::size_t count = endpoint_->poll(done);
+    const std::size_t count = endpoint_->poll(done_);
     for (std::size_t i = 0; i < count; ++i)
-      user_.on_completion(number_, done[i]);
+      user_.on_completion(number_, done_[i]);
     if (watches_events_) [[unlikely]] {
       std::array<ConnEvent, 16> events;
       for (std::size_t n = endpoint_->poll_events(events); n != 0;
@@ -72,9 +71,10 @@ void Host::ask_for_room() {
 
 // The timer is only moved to be earlier: when it finds nothing due it is set again.
 void Host::set_timer() {
-  const Picoseconds now = events_.now();
-  Picoseconds due = to_network_time(endpoint_->next_deadline());
-  if (due <= now) due = now + kBlockedInterval;
+  const Time deadline = endpoint_->next_deadline();
+  const Picoseconds due = deadline <= to_transport_time(events_.now())
+                              ? events_.now() + kBlockedInterval
+                              : to_network_time(deadline);
   if (events_.is_scheduled(actor_)) {
     if (events_.due(actor_) > due) events_.reschedule(actor_, due);
     return;

@@ -1,5 +1,6 @@
 #pragma once
 // A simulated host: an endpoint on a SimIo, and its turns.
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -56,6 +57,7 @@ class Host {
   std::uint32_t nics_ = 1;
   std::unique_ptr<Endpoint> endpoint_;
   std::string address_;
+  std::array<Completion, 64> done_{};
   bool watches_events_ = true;
   bool is_in_turn_ = false;
   bool wants_another_ = false;

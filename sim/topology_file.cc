@@ -21,8 +21,8 @@ struct Tier {
   std::uint64_t switch_latency_ns = 0;
   std::uint64_t radix_down = 0;
   std::uint64_t radix_up = 0;
-  std::uint64_t oversubscribed = 1;
   std::uint64_t bundle = 1;
+  std::uint64_t not_used = 0;
 };
 
 struct File {
@@ -45,15 +45,14 @@ Bounds field_of(File& file, Tier* tier, std::string_view key) {
     if (key == "podsize") return {&file.pod, 1, 65536};
     return {};
   }
-  static thread_local std::uint64_t not_used = 0;
   if (key == "downlink_speed_gbps") return {&tier->gbps, 1, 10000};
   if (key == "downlink_latency_ns") return {&tier->down_latency_ns, 0, 1'000'000'000};
   if (key == "switch_latency_ns") return {&tier->switch_latency_ns, 0, 1'000'000'000};
   if (key == "radix_down") return {&tier->radix_down, 1, 4096};
   if (key == "radix_up") return {&tier->radix_up, 1, 4096};
-  if (key == "oversubscribed") return {&tier->oversubscribed, 1, 64};
+  if (key == "oversubscribed") return {&tier->not_used, 1, 1};
   if (key == "bundle") return {&tier->bundle, 1, 64};
-  if (key == "queue_down" || key == "queue_up") return {&not_used, 0, UINT64_MAX};
+  if (key == "queue_down" || key == "queue_up") return {&tier->not_used, 0, UINT64_MAX};
   return {};
 }
 
@@ -212,9 +211,6 @@ std::variant<NetworkPlan, Complaints> parse_topology(std::string_view text, std:
   File file;
   Complaints out = read_lines(text, name, file);
   if (!out.empty()) return out;
-  // Fewer links up than down.
-  for (Tier& tier : file.tier)
-    tier.radix_up = tier.radix_up / tier.oversubscribed;
   Counts counts;
   out = check(file, name, counts);
   if (!out.empty()) return out;

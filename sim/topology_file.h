@@ -7,7 +7,8 @@
 //   Podsize 128          hosts in a pod
 //   Tier 0               then keys of that tier's switches:
 //   Downlink_speed_Gbps 100 | Downlink_Latency_ns 1000 | Switch_Latency_ns 0
-//   Radix_Down 8 | Radix_Up 8 | Oversubscribed 1 (fewer links up) | Bundle 1 (links between a pair)
+//   Radix_Down 8 | Radix_Up 8 (fewer than down: oversubscribed) | Bundle 1 (links between a pair)
+//   Oversubscribed 1     no other value: the radices say it
 // Queue_Down and Queue_Up are read and not used: SwitchSpec says how large queues are.
 #include <string_view>
 #include <variant>

@@ -51,6 +51,7 @@ World::World(const Scenario& scenario, const Registry& registry, const NetworkPl
 }
 
 void World::make_pairs() {
+  pairs_of_.resize(plan_.hosts);
   const FlowFrames frames = frames_of(scenario_.transport, scenario_.transport.payload_mtu);
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> known;
   for (std::uint32_t i = 0; i < plans_.size(); ++i) {
@@ -63,6 +64,8 @@ void World::make_pairs() {
           network_.routing().a_path(first_nics_[plan.source], first_nics_[plan.destination]);
       pair.rtt = base_rtt(network_, pair.path, frames);
       longest_rtt_ = std::max(longest_rtt_, pair.rtt);
+      pairs_of_[plan.source].push_back(at->second);
+      pairs_of_[plan.destination].push_back(at->second);
       pairs_.push_back(std::move(pair));
     }
     Pair& pair = pairs_[at->second];
@@ -86,21 +89,17 @@ std::uint32_t World::window_packets() const {
 }
 
 // Memory is what a host needs and no more: thousands of them are in one process.
-EndpointConfig World::endpoint_config(std::uint32_t host) const {
+EndpointConfig World::endpoint_config(std::uint32_t host, std::uint32_t window) const {
   EndpointConfig config;
-  std::uint32_t connections = 0;
   std::uint32_t receives = 0;
-  for (const Pair& pair : pairs_) {
-    if (pair.source != host && pair.destination != host) continue;
-    ++connections;
-    if (pair.destination == host) receives = std::max(receives, pair.receives);
-  }
-  config.max_connections = std::max(connections, 1U);
+  for (const std::uint32_t pair : pairs_of_[host])
+    if (pairs_[pair].destination == host) receives = std::max(receives, pairs_[pair].receives);
+  config.max_connections = std::max(static_cast<std::uint32_t>(pairs_of_[host].size()), 1U);
   config.max_regions = 2;
   config.completion_queue = 1024;
   config.send_queue = 64;
   config.receive_queue = std::min(receives, 32768U);
-  config.window_packets = window_packets();
+  config.window_packets = window;
   config.inline_buffers = 0;
   config.max_reads = 1;
   config.half_open_before_cookie = 65535;
@@ -113,6 +112,7 @@ EndpointConfig World::endpoint_config(std::uint32_t host) const {
 
 Status World::start_hosts() {
   const TransportSpec& transport = scenario_.transport;
+  const std::uint32_t window = window_packets();
   for (std::uint32_t i = 0; i < plan_.hosts; ++i)
     hosts_.push_back(std::make_unique<Host>(i, network_actors_ + i, events_, network_, *this));
   for (std::uint32_t i = 0; i < plan_.hosts; ++i) {
@@ -125,7 +125,7 @@ Status World::start_hosts() {
     io.frame_overhead_bytes = transport.frame_overhead_bytes;
     io.min_frame_bytes = transport.min_frame_bytes;
     io.nic_queue_packets = transport.nic_queue_packets;
-    Status started = hosts_[i]->start(io, endpoint_config(i), registry_);
+    Status started = hosts_[i]->start(io, endpoint_config(i, window), registry_);
     if (!started.ok()) return started;
     auto source = hosts_[i]->endpoint().register_memory(memory_.source(), Access::kLocalRead);
     auto sink = hosts_[i]->endpoint().register_memory(memory_.sink(i), kAllAccess);
@@ -200,7 +200,8 @@ void World::on_conn_event(std::uint32_t host, const ConnEvent& event) {
       accept(host, event.conn);
       return;
     case ConnEvent::Kind::kEstablished:
-      for (Pair& pair : pairs_) {
+      for (const std::uint32_t index : pairs_of_[host]) {
+        Pair& pair = pairs_[index];
         const bool is_source = pair.source == host && pair.at_source == event.conn;
         const bool is_destination = pair.destination == host && pair.at_destination == event.conn;
         if ((is_source || is_destination) && ++pair.open_ends == 2) ++open_pairs_;

@@ -85,7 +85,7 @@ class World final : public HostSide, public HostUser {
   // world.cc
   void make_pairs();
   Status start_hosts();
-  EndpointConfig endpoint_config(std::uint32_t host) const;
+  EndpointConfig endpoint_config(std::uint32_t host, std::uint32_t window) const;
   ConnectOptions connect_options(const Pair& pair, std::uint32_t host) const;
   std::uint32_t window_packets() const;
   void plan_connects();
@@ -122,6 +122,7 @@ class World final : public HostSide, public HostUser {
   std::vector<MemoryRegion> sources_;      // by host
   std::vector<MemoryRegion> sinks_;
   std::vector<Pair> pairs_;
+  std::vector<std::vector<std::uint32_t>> pairs_of_;  // by host, at either end
   std::vector<Flow> flows_;
   std::vector<FaultStep> fault_steps_;
   std::priority_queue<Item> agenda_;

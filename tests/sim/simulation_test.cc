@@ -2,6 +2,7 @@
 #include "sim/simulation.h"
 
 #include <algorithm>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,6 +78,105 @@ INSTANTIATE_TEST_SUITE_P(Networks, OneFlowTime,
                                          OneFlow{"leaf_spine", 100, 16 << 20, 4},
                                          OneFlow{"leaf_spine", 400, 16 << 20, 4},
                                          OneFlow{"fat_tree", 100, 16 << 20, 6}));
+
+// Nothing is better than the bottleneck allows, and what is sent for a crowd comes near it.
+TEST(Simulation, IncastComesNearTheBoundOfItsLastLinkAndNeverBelow) {
+  Scenario scenario = plain_scenario();
+  scenario.workload.name = "incast";
+  scenario.workload.fan_in = 15;
+  scenario.workload.bytes = 1 << 20;
+  const Results results = run_well(scenario);
+  // Of 15 x 256 packets on the last link; the nearest senders are two links away.
+  const Picoseconds packets = 15 * 256;
+  const Picoseconds bound = (packets + 1) * 332'800 + 2 * kMicrosecond + 2 * (kMicrosecond + 5'120);
+  EXPECT_GE(last_finish(results), bound);
+  EXPECT_LT(last_finish(results), bound * 103 / 100);
+}
+
+TEST(Simulation, FlowsThroughOneBottleneckShareIt) {
+  for (const char* algorithm : {"nscc", "dcqcn"}) {
+    Scenario scenario = plain_scenario();
+    scenario.topology.name = "dumbbell";
+    scenario.topology.hosts = 8;
+    scenario.workload.name = "flow_list";
+    scenario.workload.file = testing::TempDir() + "flows.txt";
+    std::ofstream(scenario.workload.file)
+        << "0 4 2000000000 0\n1 5 2000000000 0\n2 6 2000000000 0\n3 7 2000000000 0\n";
+    scenario.transport.congestion_control = algorithm;
+    scenario.end = 20 * kMillisecond;
+    scenario.sample_every = kMillisecond;
+    const Results results = run_well(scenario);
+    // The second half of 20 ms.
+    std::vector<double> begin(4, 0);
+    std::vector<double> end(4, 0);
+    for (const FlowSample& sample : results.flow_samples) {
+      if (sample.at == 10 * kMillisecond)
+        begin[sample.flow] = static_cast<double>(sample.received_bytes);
+      end[sample.flow] = static_cast<double>(sample.received_bytes);
+    }
+    double sum = 0;
+    double squares = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      sum += end[i] - begin[i];
+      squares += (end[i] - begin[i]) * (end[i] - begin[i]);
+    }
+    EXPECT_GT(sum * sum / (4 * squares), 0.98) << algorithm;
+  }
+}
+
+// 2(n-1)/n * S/B, and 2(n-1) times the path.
+TEST(Simulation, RingAllReduceTakesNoLessThanItsBound) {
+  Scenario scenario = plain_scenario();
+  scenario.topology.hosts_per_leaf = 16;
+  scenario.workload.name = "ring_all_reduce";
+  scenario.workload.bytes = 16 << 20;
+  const Results results = run_well(scenario);
+  Picoseconds delivered = 0;
+  for (const FlowRecord& flow : results.flows)
+    delivered = std::max(delivered, flow.delivered);
+  const Picoseconds chunk_time = (256 + 1) * 332'800 + 2 * kMicrosecond;
+  // The last step has nobody that waits for it.
+  EXPECT_GE(delivered, 29 * chunk_time);
+  EXPECT_GE(last_finish(results), 30 * chunk_time);
+  EXPECT_LT(last_finish(results), 30 * chunk_time * 105 / 100);
+}
+
+TEST(Simulation, PausesInsteadOfLosingWithPfc) {
+  Scenario scenario = plain_scenario();
+  scenario.workload.name = "incast";
+  scenario.workload.bytes = 1 << 20;
+  scenario.network.has_pfc = true;
+  scenario.network.trims = false;
+  scenario.network.xoff_bytes = 100'000;
+  scenario.transport.congestion_control = "fixed_window:window_bytes=1000000";
+  const Results fixed = run_well(scenario);
+  EXPECT_GT(last_finish(fixed), 0);
+  EXPECT_EQ(fixed.total.drops_full, 0U);
+  EXPECT_GT(fixed.pauses_sent, 100U);
+  EXPECT_TRUE(fixed.deadlocks.empty());
+}
+
+TEST(Simulation, ReportsFlowsThatDidNotFinish) {
+  Scenario scenario = plain_scenario();
+  scenario.end = 50 * kMicrosecond;
+  const Results results = run_well(scenario);
+  EXPECT_EQ(results.simulated, 50 * kMicrosecond);
+  for (const FlowRecord& flow : results.flows)
+    EXPECT_FALSE(flow.is_done());
+}
+
+TEST(Simulation, RefusesAMatrixWhoseFlowsWaitForEachOther) {
+  Scenario scenario = plain_scenario();
+  scenario.workload.name = "matrix";
+  scenario.workload.file = testing::TempDir() + "circle.cm";
+  std::ofstream(scenario.workload.file)
+      << "Nodes 16\n0->1 id 1 trigger 2 size 10 send_done_trigger 1\n"
+         "1->0 id 2 trigger 1 size 10 send_done_trigger 2\n"
+         "trigger id 1 oneshot\ntrigger id 2 oneshot\n";
+  const auto outcome = run(scenario, builtin_registry());
+  ASSERT_TRUE(std::holds_alternative<RunError>(outcome));
+  EXPECT_EQ(std::get<RunError>(outcome)[0].key, "workload");
+}
 
 TEST(Simulation, RepeatsFromItsSeed) {
   Scenario scenario = plain_scenario();
