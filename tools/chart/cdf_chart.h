@@ -1,0 +1,28 @@
+#pragma once
+// The share of values that are at most x, over x.
+#include <string>
+#include <vector>
+
+#include "tools/chart/line_chart.h"
+
+namespace spindrift::chart {
+
+struct Distribution {
+  std::string name{};
+  std::vector<double> values{};  // in any order
+  bool is_dashed = false;
+  std::optional<std::size_t> look{};  // index into the palette; else the distribution's own
+};
+
+struct CdfChart {
+  std::string title{};
+  std::string subtitle{};
+  Axis x{};
+  std::string y_title{};  // "Share of flows"
+  std::vector<Distribution> distributions{};
+};
+
+// A logarithmic axis shows values above zero alone, but counts them all.
+std::string to_svg(const CdfChart& chart);
+
+}  // namespace spindrift::chart
