@@ -8,6 +8,8 @@ extern const CcInfo kFixedWindow;
 extern const CcInfo kDcqcn;
 extern const CcInfo kDctcp;
 extern const CcInfo kNscc;
+extern const CcInfo kNsccReceiverCredit;
+extern const CcInfo kReceiverCredit;
 extern const CcInfo kSwift;
 extern const CcInfo kTimely;
 

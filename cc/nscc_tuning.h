@@ -5,6 +5,8 @@
 
 #include "spindrift/congestion_control.h"
 
+#include "cc/nscc_parameters.h"
+
 namespace spindrift {
 
 // As the user chose them; 0 means "derive" where kNsccParameters says so.
@@ -52,9 +54,6 @@ struct NsccTuning {
   double delay_gain = 0;  // zero: by bytes
   bool has_quick_adapt = true;
 };
-
-inline constexpr std::size_t kNsccParameterCount = 18;
-extern const ParameterInfo kNsccParameters[kNsccParameterCount];
 
 // `values` run parallel to kNsccParameters.
 NsccChosen chosen_from(std::span<const double> values);

@@ -21,7 +21,8 @@ namespace {
 
 Registry make_registry() {
   Registry registry;
-  for (const CcInfo* info : {&kNscc, &kDcqcn, &kDctcp, &kSwift, &kTimely, &kFixedWindow})
+  for (const CcInfo* info : {&kNscc, &kNsccReceiverCredit, &kReceiverCredit, &kDcqcn, &kDctcp,
+                             &kSwift, &kTimely, &kFixedWindow})
     registry.add(*info);
   for (const PathSelectorInfo* info :
        {&kRepsPathPolicy, &kMixedPathPolicy, &kBitmapPathPolicy, &kLeastRttPathPolicy,

@@ -412,7 +412,8 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
       .sack_bitmap = ack.sack_bitmap};
   const Psn trigger{cumulative.value +
                     static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.ack_psn_offset))};
-  if (!ack.has_cc || newest_shown(view) >= log.next() || (!ack.is_probe && trigger >= log.next())) {
+  if (!ack.has_cc || ack.cc_type != wire::CcType::kNscc || newest_shown(view) >= log.next() ||
+      (!ack.is_probe && trigger >= log.next())) {
     ++c.counters.acks_impossible;
     return;
   }

@@ -3,25 +3,12 @@
 #include <algorithm>
 
 #include "transport/packet_builder.h"
+#include "transport/receiver_credit.h"
 
 namespace spindrift {
 namespace {
 
 constexpr std::uint64_t kServiceUnitNs = 128;
-
-// Acknowledgements rotate over the usable paths, so that one dark path takes few of them.
-PathId next_ack_path(Connection& c) {
-  const auto count = static_cast<std::uint16_t>(c.routes.size());
-  for (std::uint16_t i = 0; i < count; ++i) {
-    std::uint16_t& at = c.receive->ack.next_path;
-    at = static_cast<std::uint16_t>((at + 1) % count);
-    const PathState state = c.paths->state(PathId{at});
-    if (state == PathState::kGood || state == PathState::kSkip) return PathId{at};
-  }
-  for (std::uint16_t i = 0; i < count; ++i)  // all dark: try those that are not denied in turn
-    if (c.paths->state(PathId{i}) != PathState::kDenied) return PathId{i};
-  return PathId{0};
-}
 
 std::uint16_t service_time(Time arrival, Time now) {
   const auto waited =
@@ -200,12 +187,26 @@ void build_abort_notice(Connection& c, TxPacket& out) {
 
 }  // namespace
 
+// Acknowledgements rotate over the usable paths, so that one dark path takes few of them.
+PathId next_ack_path(Connection& c) {
+  const auto count = static_cast<std::uint16_t>(c.routes.size());
+  for (std::uint16_t i = 0; i < count; ++i) {
+    std::uint16_t& at = c.receive->ack.next_path;
+    at = static_cast<std::uint16_t>((at + 1) % count);
+    const PathState state = c.paths->state(PathId{at});
+    if (state == PathState::kGood || state == PathState::kSkip) return PathId{at};
+  }
+  for (std::uint16_t i = 0; i < count; ++i)  // all dark: try those that are not denied in turn
+    if (c.paths->state(PathId{i}) != PathState::kDenied) return PathId{i};
+  return PathId{0};
+}
+
 bool owes_anything(const Connection& c) {
   if (!c.receive || !c.send || !c.paths) return false;
   const AckState& ack = c.receive->ack;
   return ack.trigger_count != 0 || ack.probe_count != 0 || ack.owes_update ||
          c.receive->nack_count != 0 || c.send->probes_wanted != 0 || c.send->path_probe ||
-         c.wants_abort_notice;
+         c.wants_abort_notice || (c.credit && (c.credit->owes_request || c.credit->owes_grant));
 }
 
 std::size_t send_owed(EngineContext& ctx, Connection& c, std::span<TxPacket> out, Time now) {
@@ -219,6 +220,7 @@ std::size_t send_owed(EngineContext& ctx, Connection& c, std::span<TxPacket> out
     build_ack(c, {.ack_psn = c.receive->log.cumulative(), .sack_base = c.receive->log.cumulative()},
               out[sent++]);
   sent += send_nacks(c, out.subspan(sent));
+  if (c.credit) sent += send_credit(c, out.subspan(sent));
   if (c.wants_abort_notice && sent < out.size()) {
     c.wants_abort_notice = false;
     build_abort_notice(c, out[sent++]);

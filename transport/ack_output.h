@@ -13,6 +13,9 @@ namespace spindrift {
                                     Time now);
 [[nodiscard]] bool owes_anything(const Connection& c);
 
+// The path of the next packet that carries no data.
+[[nodiscard]] PathId next_ack_path(Connection& c);
+
 // Acknowledgements that leave behind a burst of data, in its super-packet if they can: on its path
 // and in its class.
 [[nodiscard]] std::size_t send_acks_along(EngineContext& ctx, Connection& c, const TxPacket& data,

@@ -186,6 +186,20 @@ struct SendState {
   Duration credit_backoff{};
 };
 
+// Of a receiver-driven connection; both sides send. Bytes are cumulative.
+struct CreditState {
+  // As the sender.
+  std::uint64_t granted_bytes = 0;  // by the peer
+  std::uint64_t asked_bytes = 0;    // told the peer last
+  Time ask_again = kNever;
+  Duration backoff{};
+  bool owes_request = false;
+  // As the receiver.
+  std::uint64_t wanted_bytes = 0;    // the peer told last
+  std::uint64_t to_grant_bytes = 0;  // to tell the peer
+  bool owes_grant = false;
+};
+
 struct Connection {
   ConnId id{};
   std::uint16_t index = 0;
@@ -225,6 +239,7 @@ struct Connection {
   RttEstimator rtt;
   std::optional<SendState> send;
   std::optional<ReceiveState> receive;
+  std::optional<CreditState> credit;
   std::optional<ReceiveQueue> receives;  // RECEIVEs may be posted before the connection is open
   Time last_heard{};
   Time waiting_since = kNever;  // operations await the peer since then

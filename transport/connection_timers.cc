@@ -7,6 +7,7 @@
 #include "transport/describe.h"
 #include "transport/handshake.h"
 #include "transport/loss_detector.h"
+#include "transport/receiver_credit.h"
 #include "transport/sender.h"
 
 namespace spindrift {
@@ -212,6 +213,7 @@ void run_open_timers(EngineContext& ctx, Connection& c, Time now) {
   if (c.flow->limits().timer <= now) c.flow->on_signal(now, TimerFired{});
   check_credits(ctx, c, now);
   check_paths(ctx, c, now);
+  if (c.credit && c.credit->ask_again <= now) note_demand(ctx, c, now);
   check_keepalive(ctx, c, now);
   check_silence(ctx, c, now);
   check_delivery(ctx, c, now);
@@ -257,6 +259,7 @@ Time next_timer(const Connection& c, Time now) {
                    c.flow->limits().timer, c.paths->next_probe(), c.next_keepalive,
                    send.credit_probe, send.confirm_probe});
   next = std::min(next, delivery_deadline(c));
+  if (c.credit) next = std::min(next, c.credit->ask_again);
   if (c.phase == Phase::kClosing) next = std::min(next, c.close_gives_up);
   if (c.waiting_since != kNever) next = std::min(next, silent_since(c) + silence_limit(c));
   if (!c.send->lost.is_empty() || send.queue.next_request != send.queue.requests.end_serial())

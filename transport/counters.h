@@ -39,7 +39,10 @@ namespace spindrift {
   X(paths_went_bad)                                                                  \
   X(paths_restored)                                                                  \
   X(cc_limits_clamped)       /* limits of the algorithm that made no sense */        \
-  X(path_picks_out_of_range) /* picks of the policy that are no path */
+  X(path_picks_out_of_range) /* picks of the policy that are no path */              \
+  X(credit_requests_sent)    /* packets that ask the peer for credit */              \
+  X(credit_grants_sent)      /* packets that tell the peer what it may send */       \
+  X(credit_grants_received)
 
 struct ConnectionCounters {
 #define SPINDRIFT_FIELD(name) std::uint64_t name = 0;

@@ -12,6 +12,7 @@
 #include "transport/base/ring.h"
 #include "transport/base/rng.h"
 #include "transport/connection.h"
+#include "transport/credit_pacer.h"
 #include "transport/memory_table.h"
 #include "transport/timer_heap.h"
 
@@ -75,7 +76,7 @@ struct EngineContext {
         memory(endpoint_config.max_regions),
         completions(endpoint_config.completion_queue),
         events(std::size_t{4} * endpoint_config.max_connections),
-        timers(endpoint_config.max_connections),
+        timers(endpoint_config.max_connections + 1),
         ready(endpoint_config.max_connections),
         strangers(64),
         connections(endpoint_config.max_connections),
@@ -90,7 +91,8 @@ struct EngineContext {
   MemoryTable memory;
   Ring<Completion> completions;
   Ring<ConnEvent> events;
-  TimerHeap timers;
+  TimerHeap timers;                           // by connection index, then pacer_actor()
+  std::unique_ptr<CreditPacer> credit_pacer;  // once a connection is receiver-driven
   Ring<std::uint16_t> ready;  // connections with something to send; each at most once
   Ring<StrangerReply> strangers;
   std::vector<std::unique_ptr<Connection>> connections;
@@ -117,6 +119,7 @@ struct EngineContext {
   std::string last_error;
   std::array<PathFeedback, 64> path_feedback{};  // of the acknowledgement at work
 
+  std::uint32_t pacer_actor() const { return config.max_connections; }
   Connection* find(ConnId id) {
     const std::uint32_t index = id.value & 0xffff;
     if (id.value == 0 || index >= connections.size() || !connections[index]) return nullptr;

@@ -24,9 +24,10 @@ class Flow {
 
   std::uint64_t window_bytes() const { return std::min(limits_.window_bytes, receiver_bytes_); }
   // One packet may always be in flight, whatever the window says: otherwise nothing ever moves.
+  // Credit is different: the receiver grants it in the end.
   bool has_room(std::uint32_t bytes) const {
-    return in_flight_ == 0 ||
-           (in_flight_ + bytes <= window_bytes() && sent_ + bytes <= limits_.credit_bytes);
+    return (in_flight_ == 0 || in_flight_ + bytes <= window_bytes()) &&
+           sent_ + bytes <= limits_.credit_bytes;
   }
   // How many packets of `bytes` each fit and leave `margin` of the window.
   std::uint64_t packets_within(std::uint32_t bytes, std::uint64_t margin) const {
@@ -73,6 +74,7 @@ class Flow {
 
   const SendLimits& limits() const { return limits_; }
   std::uint64_t in_flight() const { return in_flight_; }
+  std::uint64_t sent() const { return sent_; }  // ever, what was sent again included
   std::uint64_t delivered() const { return delivered_; }
   Time delivered_time() const { return delivered_time_; }
   const CongestionControl& algorithm() const { return *algorithm_; }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/describe.h"
+#include "transport/receiver_credit.h"
 
 namespace spindrift {
 namespace {
@@ -75,6 +76,7 @@ Connection* take_slot(EngineContext& ctx) {
 void free_slot(EngineContext& ctx, Connection& c) {
   const std::uint16_t index = c.index;
   if (c.is_blocked_on_queue) --ctx.blocked_on_queue;
+  if (c.credit) close_credit(ctx, c);
   ctx.closed_totals.add(c.counters);
   ctx.timers.arm(index, kNever);
   for (std::size_t i = ctx.ready.size(); i != 0; --i) {
@@ -198,6 +200,7 @@ void open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, Ti
   c.receive->ack.told_credits = c.receives->credits();
   c.receive->ack.is_due_per_burst = ctx.rails.caps().max_burst_bytes != 0;
   c.last_heard = now;
+  if (c.cc.info->traits.is_receiver_driven) open_credit(ctx, c);
   if (ctx.identity.progresses_alone && c.options.keepalive != Duration{})
     c.next_keepalive = now + c.options.keepalive;
 }

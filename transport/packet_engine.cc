@@ -14,6 +14,7 @@
 #include "transport/open_connection.h"
 #include "transport/packet_builder.h"
 #include "transport/receiver.h"
+#include "transport/receiver_credit.h"
 #include "transport/sender.h"
 #include "transport/wire/request_codec.h"
 
@@ -280,8 +281,12 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
     on_ack(ctx_, c, *ack, rest, now);
   else if (nack != nullptr)
     on_nack(ctx_, c, *nack, now);
-  else if (const auto* control = std::get_if<wire::Control>(&pds.header))
-    on_control(ctx_, c, *control, packet);
+  else if (const auto* control = std::get_if<wire::Control>(&pds.header)) {
+    if (c.credit && is_credit(*control))
+      on_credit_packet(ctx_, c, *control, now);
+    else
+      on_control(ctx_, c, *control, packet);
+  }
   if (c.phase == Phase::kDraining) advance_close(ctx_, c, now);
 }
 
@@ -334,6 +339,10 @@ void PacketEngine::on_timers(Time now) {
   ctx_.recorder.set_time(now);
   std::uint32_t actor = 0;
   while (ctx_.timers.take_due(now, actor)) {
+    if (actor == ctx_.pacer_actor()) {
+      grant_credit(ctx_, now);
+      continue;
+    }
     Connection* c = ctx_.connections[actor].get();
     if (c != nullptr) run_timers(ctx_, *c, now);
     // A timer that is due again at once would never let this loop end.
@@ -346,6 +355,7 @@ std::size_t PacketEngine::transmit(Connection& c, std::span<TxPacket> out, Time 
   std::size_t count = send_handshake(ctx_, c, out, now);
   count += send_owed(ctx_, c, out.subspan(count), now);
   if (c.send && count < out.size()) count += send_burst(ctx_, c, out.subspan(count), now, more);
+  if (c.credit) note_demand(ctx_, c, now);
   more = more || owes_anything(c) || (count == out.size() && !is_over(c.phase));
   if (is_over(c.phase)) return count;
   if (c.send) note_credit_wait(c, now);
@@ -359,6 +369,7 @@ std::size_t PacketEngine::transmit_posted(Connection& c, std::span<TxPacket> out
   std::size_t count = send_burst(ctx_, c, out, now, more);
   if (is_over(c.phase)) return count;
   if (count != 0) count += send_acks_along(ctx_, c, out[count - 1], out.subspan(count), now);
+  if (c.credit) ctx_.make_ready(c);  // it may have to ask for more
   ctx_.arm(c, next_timer(c, now));
   return count;
 }

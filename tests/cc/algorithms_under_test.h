@@ -22,8 +22,16 @@ namespace spindrift::test {
 
 using std::chrono::microseconds;
 
-inline const CcInfo* const kAlgorithms[] = {&kFixedWindow, &kDcqcn, &kNscc,
-                                            &kDctcp,       &kSwift, &kTimely};
+inline const CcInfo* const kAlgorithms[] = {
+    &kFixedWindow, &kDcqcn,  &kNscc,           &kDctcp,
+    &kSwift,       &kTimely, &kReceiverCredit, &kNsccReceiverCredit};
+
+// As GoogleTest wants names.
+inline std::string test_name(const ::testing::TestParamInfo<const CcInfo*>& param) {
+  std::string name(param.param->name);
+  std::replace(name.begin(), name.end(), '+', '_');
+  return name;
+}
 
 inline std::vector<double> default_values(const CcInfo& info) {
   std::vector<double> values;
@@ -126,6 +134,13 @@ class Driver {
                            .in_flight_bytes = static_cast<std::uint64_t>(in_flight_bytes_),
                            .acked_packets = 1,
                            .is_marked = is_marked});
+    if (info_.traits.is_receiver_driven) grant(bytes);
+  }
+
+  // What a receiver grants that has the link to itself.
+  void grant(std::uint64_t bytes) {
+    granted_bytes_ += bytes;
+    limits_ = cc_->on_signal(now_, CreditGranted{granted_bytes_});
   }
 
   void lose(std::uint64_t bytes, LossCause cause = LossCause::kReordered) {
@@ -153,6 +168,7 @@ class Driver {
   std::unique_ptr<CongestionControl> cc_;
   SendLimits limits_;
   double in_flight_bytes_ = 0;
+  std::uint64_t granted_bytes_ = 0;
   Time now_{};
   Time last_notification_{std::chrono::seconds(-1)};
 };

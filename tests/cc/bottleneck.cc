@@ -19,7 +19,13 @@ void Bottleneck::add(const CcInfo& info, std::unique_ptr<CongestionControl> cc,
   flow.info = &info;
   flow.cc = std::move(cc);
   flow.next_send_ps = now_ps_;
-  set_limits(flows_.size() - 1, limits);
+  const auto index = static_cast<std::uint32_t>(flows_.size() - 1);
+  if (info.traits.is_receiver_driven) {
+    pacer_.open(index, {.grant_bytes = 4ULL * config_.packet_bytes});
+    pacer_.want(index, kNoLimit / 2);
+    schedule_grant();
+  }
+  set_limits(index, limits);
   send(flows_.size() - 1);
 }
 
@@ -40,6 +46,9 @@ void Bottleneck::handle(const Event& event) {
   switch (event.kind) {
     case Kind::kServed:
       serve();
+      return;
+    case Kind::kGrant:
+      grant();
       return;
     case Kind::kAck:
       acknowledge(event.packet);
@@ -118,9 +127,26 @@ void Bottleneck::set_limits(std::size_t index, const SendLimits& limits) {
            {.flow = index});
 }
 
+void Bottleneck::schedule_grant() {
+  if (is_grant_scheduled_ || pacer_.next() == kNever) return;
+  is_grant_scheduled_ = true;
+  schedule(std::max(now_ps_, to_ps(pacer_.next().time_since_epoch())), Kind::kGrant, {});
+}
+
+void Bottleneck::grant() {
+  is_grant_scheduled_ = false;
+  pacer_.run(now(), [this](std::uint32_t index) {
+    const CreditGranted credit{pacer_.granted_bytes(index)};
+    set_limits(index, flows_[index].cc->on_signal(now(), credit));
+    send(index);
+  });
+  schedule_grant();
+}
+
 void Bottleneck::send(std::size_t index) {
   Flow& flow = flows_[index];
-  while (flow.in_flight_bytes + config_.packet_bytes <= flow.limits.window_bytes) {
+  while (flow.in_flight_bytes + config_.packet_bytes <= flow.limits.window_bytes &&
+         flow.sent_bytes + config_.packet_bytes <= flow.limits.credit_bytes) {
     if (!flow.limits.pacing_rate.is_unlimited()) {
       if (flow.next_send_ps > now_ps_) {
         // One wake-up per flow at a time, else they would multiply with every acknowledgement.
@@ -135,6 +161,7 @@ void Bottleneck::send(std::size_t index) {
           static_cast<std::int64_t>(flow.limits.pacing_rate.picoseconds_for(config_.packet_bytes));
     }
     flow.in_flight_bytes += config_.packet_bytes;
+    flow.sent_bytes += config_.packet_bytes;
     enqueue(index);
   }
 }

@@ -2,6 +2,8 @@
 // Packets of several flows through one FIFO queue with ECN: just enough network to see whether
 // flows share it.
 //
+// A flow that is receiver-driven gets its credit from the pacer that endpoints have.
+//
 //   flow 0 --+
 //   flow 1 --+--> [ queue, marks on dequeue ] --> receiver --base RTT--> acknowledgements
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include "spindrift/congestion_control.h"
 
 #include "transport/base/rng.h"
+#include "transport/credit_pacer.h"
 
 namespace spindrift::test {
 
@@ -33,6 +36,7 @@ class Bottleneck {
     std::unique_ptr<CongestionControl> cc;
     SendLimits limits{};
     std::uint64_t in_flight_bytes = 0;
+    std::uint64_t sent_bytes = 0;
     std::uint64_t delivered_bytes = 0;
     std::uint64_t dropped_packets = 0;
     std::int64_t next_send_ps = 0;
@@ -44,7 +48,9 @@ class Bottleneck {
   explicit Bottleneck(const Config& config)
       : config_(config),
         service_ps_(static_cast<std::int64_t>(config.rate.picoseconds_for(config.packet_bytes))),
-        rng_(config.seed) {}
+        rng_(config.seed) {
+    pacer_.set_link_rate(config.rate);
+  }
 
   FlowInfo flow_info() const {
     return {.now = now(),
@@ -63,7 +69,7 @@ class Bottleneck {
   std::uint64_t queue_bytes() const { return queue_.size() * config_.packet_bytes; }
 
  private:
-  enum class Kind : std::uint8_t { kServed, kAck, kLoss, kWake, kTimer };
+  enum class Kind : std::uint8_t { kServed, kAck, kLoss, kWake, kTimer, kGrant };
   struct Packet {
     std::size_t flow = 0;
     std::int64_t sent_ps = 0;
@@ -87,12 +93,16 @@ class Bottleneck {
   void serve();
   void acknowledge(const Packet& packet);
   void send(std::size_t flow);
+  void grant();
+  void schedule_grant();
   void set_limits(std::size_t flow, const SendLimits& limits);
   bool marks();
 
   Config config_;
   std::int64_t service_ps_;
   Rng rng_;
+  CreditPacer pacer_{16};
+  bool is_grant_scheduled_ = false;
   std::vector<Flow> flows_;
   std::deque<Packet> queue_;
   std::priority_queue<Event> events_;

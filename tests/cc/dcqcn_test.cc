@@ -1,4 +1,5 @@
 // DCQCN rule by rule, with numbers worked out by hand from uet.md C.1, and its fixed points.
+#include "cc/dcqcn_tuning.h"
 #include "tests/cc/algorithms_under_test.h"
 #include "tests/cc/bottleneck.h"
 #include "tests/cc/fluid_queue.h"
@@ -253,6 +254,19 @@ TEST_F(DcqcnSets, Ns3RecoversOnceAddsOnceThenAddsMore) {
   fire(microseconds(1'230));
   fire(microseconds(1'530));
   EXPECT_DOUBLE_EQ(target(), low + 105e6);
+}
+
+TEST_F(DcqcnSets, TheTuningFollowsTheValues) {
+  std::vector<double> values(kDcqcnParameterCount);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<double>(i + 1);
+  const DcqcnTuning tuning = dcqcn_tuning(values);
+  EXPECT_EQ(tuning.alpha_period, microseconds(2));
+  EXPECT_EQ(tuning.notification_spacing, microseconds(5));
+  EXPECT_EQ(tuning.byte_counter, 9);
+  EXPECT_EQ(tuning.rate_hai_bps, 12e6);
+  values[11] = 0;
+  EXPECT_EQ(dcqcn_tuning(values).rate_hai_bps, 110e6);
 }
 
 TEST_F(DcqcnSets, Mlx5ThinsMarksTo4Us) {

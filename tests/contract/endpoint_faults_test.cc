@@ -236,7 +236,8 @@ TEST_P(EndpointContract, ExactlyOnceAndInOrderUnderAllFaultsTogether) {
 
 TEST_P(EndpointContract, ExactlyOnceOnASinglePathAndWithEveryPolicyUnderLoss) {
   for (const char* policy : {"single", "round_robin", "bitmap", "reps", "mixed", "least_rtt"})
-    for (const char* algorithm : {"nscc", "dcqcn", "fixed_window", "dctcp", "swift", "timely"}) {
+    for (const char* algorithm : {"nscc", "dcqcn", "fixed_window", "dctcp", "swift", "timely",
+                                  "receiver_credit", "nscc+receiver_credit"}) {
       SCOPED_TRACE(absl::StrCat(policy, " ", algorithm));
       Pair::Options options = options_for("loss=3%,reorder=5%,jitter=20us", 5);
       options.connect.path_selector = policy;

@@ -47,8 +47,9 @@ EndpointConfig config_of(FuzzInput& in) {
 }
 
 ConnectOptions options_of(FuzzInput& in) {
-  constexpr const char* kAlgorithms[] = {"fixed_window", "nscc",  "dcqcn",
-                                         "dctcp",        "swift", "timely"};
+  constexpr const char* kAlgorithms[] = {
+      "fixed_window", "nscc",   "dcqcn",           "dctcp",
+      "swift",        "timely", "receiver_credit", "nscc+receiver_credit"};
   ConnectOptions options;
   options.congestion_control = kAlgorithms[in.u8() % std::size(kAlgorithms)];
   options.path_selector = "round_robin";

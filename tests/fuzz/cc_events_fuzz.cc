@@ -79,8 +79,9 @@ FlowInfo flow_info(FuzzInput& in) {
 }
 
 void run(FuzzInput in) {
-  static constexpr std::array kAlgorithms{&kFixedWindow, &kDcqcn, &kNscc,
-                                          &kDctcp,       &kSwift, &kTimely};
+  static constexpr std::array kAlgorithms{
+      &kFixedWindow, &kDcqcn,  &kNscc,           &kDctcp,
+      &kSwift,       &kTimely, &kReceiverCredit, &kNsccReceiverCredit};
   const CcInfo& info = *kAlgorithms[in.u8() % kAlgorithms.size()];
   std::vector<double> values;
   for (const ParameterInfo& parameter : info.parameters)

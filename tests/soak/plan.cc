@@ -51,8 +51,9 @@ void choose_options(Rng& rng, Plan& plan) {
   e.turn_packets = one_of(rng, std::array<std::uint32_t, 3>{1, 16, 512});
   e.half_open_before_cookie = one_of(rng, std::array<std::uint32_t, 4>{64, 64, 1, 0});
   ConnectOptions& o = plan.options;
-  o.congestion_control = one_of(
-      rng, std::array<const char*, 6>{"nscc", "dcqcn", "fixed_window", "dctcp", "swift", "timely"});
+  o.congestion_control =
+      one_of(rng, std::array<const char*, 8>{"nscc", "dcqcn", "fixed_window", "dctcp", "swift",
+                                             "timely", "receiver_credit", "nscc+receiver_credit"});
   o.path_selector = one_of(rng, std::array<const char*, 6>{"reps", "mixed", "bitmap", "least_rtt",
                                                            "round_robin", "single"});
   o.path_count = one_of(rng, std::array<std::uint32_t, 5>{1, 2, 7, 16, 64});

@@ -49,6 +49,14 @@ TEST(Pds, RequestsMatchTheByteExamples) {
   expect_vector(request, "6988fffa 0001234a 0007 0009 5a001234");
 }
 
+TEST(Pds, CreditsMatchTheByteExamples) {
+  expect_vector(Control{.type = ControlType::kCredit, .spdcid = 9, .dpdcid = 7, .payload = 0x1234},
+                "5b800000 00000000 0009 0007 00001234");
+  expect_vector(
+      Control{.type = ControlType::kCreditRequest, .spdcid = 7, .dpdcid = 9, .payload = 0x2000},
+      "5c000000 00000000 0007 0009 00002000");
+}
+
 TEST(Pds, AcknowledgementsMatchTheByteExamples) {
   expect_vector(Ack{.next = NextHeader::kResponse,
                     .is_marked = true,
