@@ -12,6 +12,7 @@
 #include "tools/info_command.h"
 #include "tools/perf_command.h"
 #include "tools/settings.h"
+#include "tools/sim_command.h"
 #include "tools/trace_command.h"
 
 namespace {
@@ -42,6 +43,7 @@ int main(int argc, char** argv) {
   spindrift::tools::register_perf(app, settings, exit_code);
   spindrift::tools::register_coll(app, settings, exit_code);
   spindrift::tools::register_info(app, settings, exit_code);
+  spindrift::tools::register_sim(app, exit_code);
   spindrift::tools::register_trace(app, exit_code);
   try {
     app.parse(argc, argv);
