@@ -1,10 +1,10 @@
 #include "tools/sim_command.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -85,23 +85,35 @@ int list_scenarios() {
   return finish_output("sim", kExitOk);
 }
 
-Result<ScenarioFile> load(const std::string& name) {
-  for (const ShippedScenario& shipped : shipped_scenarios())
-    if (shipped.name == name) return parse_scenario(shipped.text, name, "");
+// The whole file, or what the operating system says.
+Result<std::string> read_file(const std::string& name) {
+  const auto refused = [] {
+    return Error(ErrorCode::kIo, std::system_category().message(errno == 0 ? EIO : errno));
+  };
   errno = 0;
-  std::ifstream in(name);
-  if (!in) {
-    std::vector<std::string> names;
-    for (const ShippedScenario& shipped : shipped_scenarios())
-      names.emplace_back(shipped.name);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "r"),
+                                                             &std::fclose);
+  if (file == nullptr) return refused();
+  std::string text;
+  std::array<char, 4096> part{};
+  while (const std::size_t count = std::fread(part.data(), 1, part.size(), file.get()))
+    text.append(part.data(), count);
+  if (std::ferror(file.get()) != 0) return refused();
+  return text;
+}
+
+Result<ScenarioFile> load(const std::string& name) {
+  std::vector<std::string> names;
+  for (const ShippedScenario& shipped : shipped_scenarios()) {
+    if (shipped.name == name) return parse_scenario(shipped.text, name, "");
+    names.emplace_back(shipped.name);
+  }
+  const auto text = read_file(name);
+  if (!text.ok())
     return Error(ErrorCode::kNotFound,
                  cat("'", name, "' is neither a scenario that ships (", absl::StrJoin(names, ", "),
-                     ") nor a file that can be read: ",
-                     std::system_category().message(errno == 0 ? EIO : errno)));
-  }
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) return Error(ErrorCode::kIo, cat("cannot read ", name, ": it is no readable file"));
-  return parse_scenario(text, name, std::filesystem::path(name).parent_path().string());
+                     ") nor a file that can be read: ", text.error().message()));
+  return parse_scenario(text.value(), name, std::filesystem::path(name).parent_path().string());
 }
 
 Status override_all(ScenarioFile& file, const SimArguments& arguments) {
@@ -129,8 +141,6 @@ bool write_file(const std::string& name, const std::string& text) {
 }
 
 int write_series(const std::string& prefix, const sim::Results& results) {
-  if (results.flow_samples.empty())
-    return refuse("--series needs time series: set sample_every, for example sample_every=1us");
   const std::pair<std::string, std::string> files[] = {
       {prefix + "-flows.csv", flow_series_csv(results)},
       {prefix + "-ports.csv", port_series_csv(results)}};
@@ -217,6 +227,8 @@ int run_sim(const SimArguments& arguments) {
   if (!plans.ok()) return refuse(plans.error().message());
   if (!arguments.series.empty() && plans.value().size() != 1)
     return refuse("--series is for one run, not for --sweep or --repeat");
+  if (!arguments.series.empty() && file.value().scenario.sample_every == 0)
+    return refuse("--series needs time series: set sample_every, for example sample_every=1us");
   return run_plans(arguments, plans.value());
 }
 

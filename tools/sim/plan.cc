@@ -1,5 +1,7 @@
 #include "tools/sim/plan.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "tools/sim/keys.h"
@@ -51,11 +53,10 @@ std::string PlannedRun::label() const {
 Result<std::vector<PlannedRun>> plan_runs(const ScenarioFile& file, const std::vector<Axis>& axes,
                                           std::uint64_t repeats) {
   std::size_t count = repeats;
-  for (const Axis& axis : axes) {
-    count *= axis.values.size();
-    if (count > kMaxRuns)
-      return wrong(cat("these are more than ", kMaxRuns, " runs; sweep fewer values"));
-  }
+  for (const Axis& axis : axes)
+    count = std::min(count, kMaxRuns + 1) * axis.values.size();
+  if (count > kMaxRuns)
+    return wrong(cat("these are more than ", kMaxRuns, " runs; sweep fewer values"));
   std::vector<PlannedRun> runs;
   std::vector<std::size_t> at(axes.size(), 0);
   std::size_t point = 0;

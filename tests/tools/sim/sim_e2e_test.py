@@ -24,6 +24,10 @@ def run(*words, **options):
     return subprocess.run([TOOL, "sim", *words], **options)
 
 
+def rows_of(file):
+    return list(csv.DictReader(io.StringIO(pathlib.Path(file).read_text())))
+
+
 class Scenarios(unittest.TestCase):
     def test_one_that_ships_runs_and_repeats_itself(self):
         first, second = run("incast", "--json"), run("incast", "--json")
@@ -65,8 +69,8 @@ class Scenarios(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             done = run("incast", "sample_every=5us", "--series", folder + "/x")
             self.assertEqual(done.returncode, 0, done.stderr)
-            flows = list(csv.DictReader(open(folder + "/x-flows.csv")))
-            ports = list(csv.DictReader(open(folder + "/x-ports.csv")))
+            flows = rows_of(folder + "/x-flows.csv")
+            ports = rows_of(folder + "/x-ports.csv")
         self.assertGreater(len(flows), 8)
         self.assertTrue(any(int(row["queue_bytes"]) > 0 for row in ports))
 

@@ -63,7 +63,8 @@ TEST(Summary, PercentilesAreRanks) {
 }
 
 TEST(Output, TablesCsvAndJsonSayTheSame) {
-  PlannedRun plan{.varied = {{"transport.congestion_control", "dcqcn:a=1,b=2"}}};
+  PlannedRun plan;
+  plan.varied = {{"transport.congestion_control", "dcqcn:a=1,b=2"}};
   const FinishedRun run{.plan = &plan, .results = two_flows()};
   EXPECT_THAT(detail_text(run), HasSubstr("1 of 3 flows were not finished"));
   EXPECT_THAT(table_text({&run, 1}), HasSubstr("dcqcn:a=1,b=2"));
