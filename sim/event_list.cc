@@ -13,7 +13,8 @@ EventList::EventList(const EventListShape& shape)
       slots_(1ULL << shape.wheel_bits),
       seed_(shape.seed),
       entries_(shape.actors),
-      heads_(kLevels << shape.wheel_bits, kNobody) {
+      heads_(kLevels << shape.wheel_bits, kNobody),
+      present_(2 * std::size_t{shape.actors} + 64) {
   SPINDRIFT_CHECK(wheel_bits_ >= 6 && wheel_bits_ <= 20);
   SPINDRIFT_CHECK(slot_bits_ + kLevels * wheel_bits_ < 63);
   for (auto& bits : used_)
@@ -38,9 +39,11 @@ void EventList::cancel(Actor actor) {
   Entry& entry = entries_[actor];
   if (entry.where == kNowhere) return;
   if (entry.where == kPresent) {
-    const auto from = present_.begin() + static_cast<std::ptrdiff_t>(present_at_);
-    present_.erase(
-        std::find_if(from, present_.end(), [actor](const Due& due) { return due.actor == actor; }));
+    std::size_t at = present_at_;
+    while (present_[at].actor != actor)
+      ++at;
+    for (--present_end_; at < present_end_; ++at)
+      present_[at] = present_[at + 1];
   } else if (entry.where == kBeyond) {
     std::erase(beyond_, actor);
   } else {
@@ -50,7 +53,7 @@ void EventList::cancel(Actor actor) {
 }
 
 EventList::Actor EventList::next(Picoseconds until) {
-  while (present_at_ == present_.size()) {
+  while (present_at_ == present_end_) {
     if (load_next_slot()) continue;
     now_ = std::max(now_, until);
     return kNobody;
@@ -67,33 +70,25 @@ EventList::Actor EventList::next(Picoseconds until) {
   return due.actor;
 }
 
-void EventList::put(Actor actor, Picoseconds at) {
-  Entry& entry = entries_[actor];
-  entry.at = at;
-  const std::uint64_t slot = static_cast<std::uint64_t>(at) >> slot_bits_;
-  if (slot <= slot_now_) {
-    insert_present(actor, at);
-    return;
-  }
+void EventList::put_far(Actor actor, std::uint64_t slot) {
   const std::uint64_t differs = slot ^ slot_now_;
-  for (unsigned level = 0; level < kLevels; ++level) {
+  for (unsigned level = 1; level < kLevels; ++level) {
     if (differs >> ((level + 1) * wheel_bits_) != 0) continue;
     const std::uint64_t index = (slot >> (level * wheel_bits_)) & (slots_ - 1);
     link(static_cast<std::uint32_t>(level * slots_ + index), actor);
     return;
   }
-  entry.where = kBeyond;
+  entries_[actor].where = kBeyond;
   beyond_.push_back(actor);
 }
 
-void EventList::insert_present(Actor actor, Picoseconds at) {
-  const Due due{at, order_of(actor, at), actor};
-  std::size_t i = present_.size();
-  present_.push_back(due);
-  for (; i > present_at_ && due < present_[i - 1]; --i)
-    present_[i] = present_[i - 1];
-  present_[i] = due;
-  entries_[actor].where = kPresent;
+// Every actor stands here once at most: what is taken already makes room for all.
+void EventList::make_room() {
+  const auto first = present_.begin() + static_cast<std::ptrdiff_t>(present_at_);
+  std::copy(first, present_.end(), present_.begin());
+  present_end_ -= present_at_;
+  present_at_ = 0;
+  SPINDRIFT_CHECK(present_end_ < present_.size());
 }
 
 void EventList::link(std::uint32_t slot, Actor actor) {
@@ -136,19 +131,15 @@ std::uint64_t EventList::first_used(unsigned level, std::uint64_t from) const {
 }
 
 bool EventList::load_next_slot() {
-  present_.clear();
   present_at_ = 0;
+  present_end_ = 0;
   const std::uint64_t index = first_used(0, (slot_now_ & (slots_ - 1)) + 1);
   if (index == slots_) return cascade(1) || cascade(2) || take_back_from_beyond();
   slot_now_ = (slot_now_ & ~(slots_ - 1)) + index;
-  for (Actor actor = heads_[index]; actor != kNobody; actor = entries_[actor].next) {
-    Entry& entry = entries_[actor];
-    present_.push_back({entry.at, order_of(actor, entry.at), actor});
-    entry.where = kPresent;
-  }
+  for (Actor actor = heads_[index]; actor != kNobody; actor = entries_[actor].next)
+    insert_present(actor, entries_[actor].at);
   heads_[index] = kNobody;
   used_[0][index / 64] &= ~(1ULL << (index % 64));
-  if (present_.size() > 1) std::sort(present_.begin(), present_.end());
   return true;
 }
 

@@ -54,9 +54,9 @@ class EventList {
   };
   struct Due {
     Picoseconds at = 0;
-    std::uint32_t order = 0;
+    std::uint32_t order = 0;  // among equals
     Actor actor = 0;
-    bool operator<(const Due& other) const {
+    bool is_before(const Due& other) const {
       if (at != other.at) return at < other.at;
       return order != other.order ? order < other.order : actor < other.actor;
     }
@@ -67,10 +67,32 @@ class EventList {
         (static_cast<std::uint64_t>(at) ^ seed_) * 0x9E3779B97F4A7C15ULL + actor;
     return static_cast<std::uint32_t>((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9ULL >> 32);
   }
-  void insert_present(Actor actor, Picoseconds at);
+  void insert_present(Actor actor, Picoseconds at) {
+    if (present_end_ == present_.size()) [[unlikely]]
+      make_room();
+    const Due due{at, order_of(actor, at), actor};
+    Due* const first = present_.data() + present_at_;
+    Due* place = present_.data() + present_end_++;
+    for (; place != first && due.is_before(place[-1]); --place)
+      *place = place[-1];
+    *place = due;
+    entries_[actor].where = kPresent;
+  }
+  void make_room();
   void link(std::uint32_t slot, Actor actor);
   void unlink(Actor actor);
-  void put(Actor actor, Picoseconds at);
+  // Not into level 0.
+  void put_far(Actor actor, std::uint64_t slot);
+  void put(Actor actor, Picoseconds at) {
+    entries_[actor].at = at;
+    const std::uint64_t slot = static_cast<std::uint64_t>(at) >> slot_bits_;
+    if (slot <= slot_now_)
+      insert_present(actor, at);
+    else if ((slot ^ slot_now_) >> wheel_bits_ == 0) [[likely]]
+      link(static_cast<std::uint32_t>(slot & (slots_ - 1)), actor);
+    else
+      put_far(actor, slot);
+  }
   [[nodiscard]] bool load_next_slot();
   [[nodiscard]] bool cascade(unsigned level);
   [[nodiscard]] bool take_back_from_beyond();
@@ -86,8 +108,9 @@ class EventList {
   std::vector<Entry> entries_;
   std::vector<Actor> heads_;                  // first actor of each slot, all levels
   std::vector<std::uint64_t> used_[kLevels];  // a bit per slot
-  std::vector<Due> present_;                  // sorted from present_at_ on
+  std::vector<Due> present_;                  // sorted between these two
   std::size_t present_at_ = 0;
+  std::size_t present_end_ = 0;
   std::vector<Actor> beyond_;  // later than all levels reach
   std::uint64_t taken_ = 0;
 };

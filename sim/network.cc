@@ -77,11 +77,6 @@ void Network::send(PacketId packet) {
     events_.schedule(transmitter(port), std::max(ports_[port].free_at, events_.now()));
 }
 
-std::uint32_t Network::queued_at_nic(std::uint32_t nic) const {
-  const Port& port = ports_[nic_ports_[nic]];
-  return port.waiting + (port.free_at > events_.now() ? 1 : 0);
-}
-
 void Network::wants_free(std::uint32_t nic) {
   const std::uint32_t port = nic_ports_[nic];
   Port& p = ports_[port];

@@ -51,7 +51,10 @@ class Network {
   // From a host, out of a NIC. The packet's source, destination, sizes, class and hash are set.
   void send(PacketId packet);
   // Packets that wait at a NIC's port or are being sent.
-  std::uint32_t queued_at_nic(std::uint32_t nic) const;
+  std::uint32_t queued_at_nic(std::uint32_t nic) const {
+    const Port& port = ports_[nic_ports_[nic]];
+    return port.waiting + (port.free_at > events_.now() ? 1 : 0);
+  }
   bool is_nic_paused(std::uint32_t nic) const { return ports_[nic_ports_[nic]].is_paused; }
   // on_port_free() comes when the transmission at work ends.
   void wants_free(std::uint32_t nic);
@@ -82,7 +85,7 @@ class Network {
     PacketId head = kNoPacket;
     PacketId tail = kNoPacket;
   };
-  struct Port {
+  struct alignas(64) Port {
     Picoseconds free_at = 0;
     std::uint64_t ps_per_byte = 0;  // 0: not a whole number
     Picoseconds delay = 0;

@@ -130,8 +130,15 @@ std::size_t SimIo::reserve(std::span<TxPacket> out) {
   }
   room = std::min({room, out.size(), kHeaders});
   for (std::size_t i = 0; i < room; ++i) {
-    out[i] = TxPacket{};
-    out[i].header = std::span(headers_).subspan(i * kMaxHeaderBytes, kMaxHeaderBytes);
+    // Payload and trailer are what their counts say: the rest need not be cleared.
+    TxPacket& packet = out[i];
+    packet.payload_pieces = 0;
+    packet.trailer_bytes = 0;
+    packet.rail = 0;
+    packet.entropy = 0;
+    packet.ecn = Ecn::kEct0;
+    packet.dscp = 0;
+    packet.header = std::span(headers_).subspan(i * kMaxHeaderBytes, kMaxHeaderBytes);
   }
   if (room == 0) wants_room_ = true;
   return room;
