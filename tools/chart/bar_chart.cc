@@ -13,7 +13,6 @@ constexpr double kValueRoom = 84;
 constexpr double kBarHeight = 18;
 constexpr double kThinBarHeight = 12;
 constexpr double kCategoryGap = 12;
-constexpr int kTicksAcross = 8;
 
 double bar_height(const BarChart& chart) {
   return chart.series.size() > 1 ? kThinBarHeight : kBarHeight;
@@ -24,7 +23,7 @@ double category_height(const BarChart& chart) {
   return bars * bar_height(chart) + kCategoryGap;
 }
 
-Range value_range(const BarChart& chart) {
+Range value_range(const BarChart& chart, int ticks_max) {
   Range range{.from = 0, .to = 0};
   for (const BarSeries& series : chart.series)
     for (const Bar& bar : series.bars)
@@ -33,7 +32,7 @@ Range value_range(const BarChart& chart) {
           range.from = std::min(range.from, value);
           range.to = std::max(range.to, value);
         }
-  return rounded_range(range, chart.value.quantity, kTicksAcross);
+  return rounded_range(range, chart.value.quantity, ticks_max);
 }
 
 void draw_whisker(Svg& svg, double from, double to, double y) {
@@ -92,7 +91,7 @@ void draw_bars(Svg& svg, const BarChart& chart, const Box& box, const Mapping& x
 }  // namespace
 
 std::string to_svg(const BarChart& chart) {
-  Head head{.title = chart.title, .subtitle = chart.subtitle};
+  Head head{.width = chart.width, .title = chart.title, .subtitle = chart.subtitle};
   for (std::size_t s = 0; s < chart.series.size(); ++s)
     if (!chart.series[s].name.empty())
       head.legend.push_back(
@@ -104,14 +103,15 @@ std::string to_svg(const BarChart& chart) {
   Box box{.left = kMargin + widest + 10,
           .top = head_height(head) + 6,
           .height = categories * category_height(chart)};
-  box.width = kFigureWidth - kValueRoom - box.left;
-  const Mapping x{.values = value_range(chart), .pixels = {.from = box.left, .to = box.right()}};
+  box.width = chart.width - kValueRoom - box.left;
+  const Mapping x{.values = value_range(chart, ticks_across(box.width)),
+                  .pixels = {.from = box.left, .to = box.right()}};
 
   const double height = box.bottom() + kXAxisHeight;
-  Svg svg(kFigureWidth, height, chart.title);
-  svg.rectangle({.width = kFigureWidth, .height = height}, kPanel);
+  Svg svg(chart.width, height, chart.title);
+  svg.rectangle({.width = chart.width, .height = height}, kPanel);
   draw_head(svg, head);
-  const Ticks ticks = linear_ticks(x.values, chart.value.quantity, kTicksAcross);
+  const Ticks ticks = linear_ticks(x.values, chart.value.quantity, ticks_across(box.width));
   draw_x_axis(svg, box, x, ticks, axis_title(chart.value, ticks));
   draw_bars(svg, chart, box, x);
   svg.line(x(0), box.top, x(0), box.bottom(), {.colour = kAxis});

@@ -23,6 +23,7 @@ struct BarSeries {
 struct BarChart {
   std::string title{};
   std::string subtitle{};
+  double width = kFigureWidth;            // pixels
   std::vector<std::string> categories{};  // from top to bottom
   Axis value{};                           // linear, from zero
   std::vector<BarSeries> series{};        // side by side within a category

@@ -27,10 +27,11 @@ std::vector<Point> steps_of(std::vector<double> values, const Axis& axis) {
 std::string to_svg(const CdfChart& chart) {
   LineChart lines{.title = chart.title,
                   .subtitle = chart.subtitle,
+                  .width = chart.width,
                   .x = chart.x,
                   .y = {.title = chart.y_title, .quantity = Quantity::kShare, .to = 1}};
-  double first = std::numeric_limits<double>::infinity();
-  double last = 0;
+  double first = chart.x.from.value_or(std::numeric_limits<double>::infinity());
+  double last = chart.x.to.value_or(0);
   for (const Distribution& distribution : chart.distributions) {
     lines.series.push_back({.name = distribution.name,
                             .points = steps_of(distribution.values, chart.x),
@@ -42,10 +43,14 @@ std::string to_svg(const CdfChart& chart) {
     last = std::max(last, lines.series.back().points.back().x);
   }
   if (first > last) return to_svg(lines);
-  // A little room on both sides; a line that has reached 100 % stays there.
-  const double room = chart.x.is_logarithmic ? std::pow(last / first, 0.02) : (last - first) * 0.02;
-  if (!lines.x.from) lines.x.from = chart.x.is_logarithmic ? first / room : first - room;
-  const double end = chart.x.to.value_or(chart.x.is_logarithmic ? last * room : last + room);
+  // A little room on both sides, more where all values are about the same; a line that has reached
+  // 100 % stays there.
+  const double room = chart.x.is_logarithmic
+                          ? std::max(std::pow(last / first, 0.02), 1.005)
+                          : std::max((last - first) * 0.02, std::abs(last) * 0.005);
+  lines.x.from = chart.x.is_logarithmic ? first / room : first - room;
+  const double end = chart.x.is_logarithmic ? last * room : last + room;
+  lines.x.to = end;
   for (Series& series : lines.series)
     if (!series.points.empty() && series.points.back().x < end)
       series.points.push_back({.x = end, .y = series.points.back().y});

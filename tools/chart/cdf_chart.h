@@ -17,8 +17,9 @@ struct Distribution {
 struct CdfChart {
   std::string title{};
   std::string subtitle{};
-  Axis x{};
-  std::string y_title{};  // "Share of flows"
+  double width = kFigureWidth;  // pixels
+  Axis x{};                     // has room for all values, and for `from` and `to` where given
+  std::string y_title{};        // "Share of flows"
   std::vector<Distribution> distributions{};
 };
 

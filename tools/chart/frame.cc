@@ -14,31 +14,49 @@ constexpr double kEntryGap = 18;
 
 struct LegendPlace {
   double x = 0;
-  int row = 0;
+  double baseline = 0;
 };
 
 double entry_width(const LegendEntry& entry) {
   return kSampleWidth + 6 + text_width(entry.name, kLabelFont) + kEntryGap;
 }
 
-std::vector<LegendPlace> places_of(const std::vector<LegendEntry>& legend) {
+// At spaces, in at most two lines.
+std::vector<std::string> subtitle_lines(const Head& head) {
+  const double width = head.width - 2 * kMargin;
+  const std::string& text = head.subtitle;
+  if (text.empty()) return {};
+  if (text_width(text, kLabelFont) <= width) return {text};
+  std::size_t end = text.find(' ');
+  for (std::size_t space = end; space != std::string::npos; space = text.find(' ', space + 1)) {
+    if (text_width(text.substr(0, space), kLabelFont) > width) break;
+    end = space;
+  }
+  if (end == std::string::npos) return {fitted(text, kLabelFont, width)};
+  return {fitted(text.substr(0, end), kLabelFont, width),
+          fitted(text.substr(end + 1), kLabelFont, width)};
+}
+
+double legend_top(const Head& head) {
+  return 38 + 17 * static_cast<double>(subtitle_lines(head).size());
+}
+
+std::vector<LegendPlace> places_of(const Head& head) {
   std::vector<LegendPlace> places;
-  LegendPlace next{.x = kMargin, .row = 0};
-  for (const LegendEntry& entry : legend) {
+  LegendPlace next{.x = kMargin, .baseline = legend_top(head) + 13};
+  for (const LegendEntry& entry : head.legend) {
     const double width = entry_width(entry);
-    if (next.x > kMargin && next.x + width - kEntryGap > kFigureWidth - kMargin)
-      next = {.x = kMargin, .row = next.row + 1};
+    if (next.x > kMargin && next.x + width - kEntryGap > head.width - kMargin)
+      next = {.x = kMargin, .baseline = next.baseline + kLineHeight};
     places.push_back(next);
     next.x += width;
   }
   return places;
 }
 
-double legend_top(const Head& head) {
-  return head.subtitle.empty() ? 38 : 56;
-}
-
-void draw_entry(Svg& svg, const LegendEntry& entry, double x, double baseline) {
+void draw_entry(Svg& svg, const LegendEntry& entry, const LegendPlace& place, double right) {
+  const double x = place.x;
+  const double baseline = place.baseline;
   if (entry.is_area) {
     const Box swatch{.left = x, .top = baseline - 10, .width = kSampleWidth, .height = 11};
     svg.rectangle(swatch, entry.colour, entry.opacity);
@@ -47,7 +65,7 @@ void draw_entry(Svg& svg, const LegendEntry& entry, double x, double baseline) {
              {.colour = entry.colour, .width = 2, .dashes = entry.dashes});
   }
   svg.text(x + kSampleWidth + 6, baseline,
-           fitted(entry.name, kLabelFont, kFigureWidth - kMargin - x - kSampleWidth - 6),
+           fitted(entry.name, kLabelFont, right - x - kSampleWidth - 6),
            {.font_pixels = kLabelFont, .colour = kInk});
 }
 
@@ -55,19 +73,25 @@ void draw_entry(Svg& svg, const LegendEntry& entry, double x, double baseline) {
 
 double head_height(const Head& head) {
   if (head.legend.empty()) return legend_top(head);
-  return legend_top(head) + (places_of(head.legend).back().row + 1) * kLineHeight + 8;
+  return places_of(head).back().baseline + 12;
 }
 
 void draw_head(Svg& svg, const Head& head) {
-  const double width = kFigureWidth - 2 * kMargin;
+  const double width = head.width - 2 * kMargin;
   svg.text(kMargin, 27, fitted(head.title, kTitleFont * 1.06, width),
            {.font_pixels = kTitleFont, .colour = kInk, .is_bold = true});
-  svg.text(kMargin, 46, fitted(head.subtitle, kLabelFont, width),
-           {.font_pixels = kLabelFont, .colour = kFaintInk});
-  const std::vector<LegendPlace> places = places_of(head.legend);
+  double baseline = 46;
+  for (const std::string& line : subtitle_lines(head)) {
+    svg.text(kMargin, baseline, line, {.font_pixels = kLabelFont, .colour = kFaintInk});
+    baseline += 17;
+  }
+  const std::vector<LegendPlace> places = places_of(head);
   for (std::size_t i = 0; i < places.size(); ++i)
-    draw_entry(svg, head.legend[i], places[i].x,
-               legend_top(head) + places[i].row * kLineHeight + 13);
+    draw_entry(svg, head.legend[i], places[i], head.width - kMargin);
+}
+
+int ticks_across(double width) {
+  return std::max(3, static_cast<int>(width / 70));
 }
 
 double Mapping::operator()(double value) const {

@@ -26,13 +26,15 @@ struct LegendEntry {
   double opacity = 1;
 };
 
+inline constexpr double kFigureWidth = 860;
+
 struct Head {
+  double width = kFigureWidth;  // of the figure
   std::string title{};
   std::string subtitle{};
   std::vector<LegendEntry> legend{};
 };
 
-inline constexpr double kFigureWidth = 860;
 inline constexpr double kMargin = 18;
 inline constexpr double kLabelFont = 12;
 inline constexpr double kLineHeight = 17;
@@ -54,6 +56,8 @@ Ticks ticks_for(const Axis& axis, const Mapping& mapping, int count_max);
 // Room that tick labels and the title need left of the box.
 double y_axis_width(const Ticks& ticks);
 inline constexpr double kXAxisHeight = 46;
+// Ticks for which a horizontal axis of this length has room.
+int ticks_across(double width);
 
 // Grid lines inside the box, labels and title outside.
 void draw_x_axis(Svg& svg, const Box& box, const Mapping& mapping, const Ticks& ticks,

@@ -11,14 +11,13 @@ namespace {
 
 constexpr double kRowLabelWidthMax = 190;
 constexpr double kColumnLabelHeightMax = 110;
-constexpr double kRowFont = 11;
-constexpr double kRowHeightMin = 11;
+constexpr double kRowFont = 10.5;
+constexpr double kRowHeightMin = 12;
 constexpr double kRowHeightMax = 26;
 constexpr double kUsualHeight = 300;
 constexpr double kColourBarWidth = 14;
 constexpr double kColourBarHeightMin = 130;  // its title needs the length
 constexpr double kColourBarRoom = 104;
-constexpr int kTicksAcross = 9;
 constexpr int kTicksUp = 6;
 constexpr std::string_view kNoCell = "#d4d7db";
 
@@ -141,14 +140,14 @@ void draw_colour_bar(Svg& svg, const HeatMap& map, const Box& box) {
              {.font_pixels = kRowFont, .colour = kFaintInk});
   // Beyond the labels, read from bottom to top like the other vertical title.
   svg.text(
-      kFigureWidth - kMargin, bar.top + bar.height / 2, axis_title(map.value, ticks),
+      map.width - kMargin, bar.top + bar.height / 2, axis_title(map.value, ticks),
       {.font_pixels = kLabelFont, .colour = kInk, .anchor = Anchor::kMiddle, .is_upright = true});
 }
 
 }  // namespace
 
 std::string to_svg(const HeatMap& map) {
-  const Head head{.title = map.title, .subtitle = map.subtitle};
+  const Head head{.width = map.width, .title = map.title, .subtitle = map.subtitle};
   const auto rows = static_cast<double>(std::max<std::size_t>(map.rows.size(), 1));
   const double row_height = std::clamp(kUsualHeight / rows, kRowHeightMin, kRowHeightMax);
   double widest = 0;
@@ -156,19 +155,19 @@ std::string to_svg(const HeatMap& map) {
     widest = std::max(widest, std::min(text_width(row, kRowFont), kRowLabelWidthMax));
   Box box{
       .left = kMargin + 16 + widest + 8, .top = head_height(head) + 8, .height = rows * row_height};
-  box.width = kFigureWidth - kColourBarRoom - box.left;
+  box.width = map.width - kColourBarRoom - box.left;
   const double column_width = box.width / static_cast<double>(columns_of(map));
   const bool has_names = !map.columns.empty();
   const double below = has_names ? column_label_height(map, column_width) + 28 : kXAxisHeight;
   const double height = std::max(box.bottom() + below, box.top + kColourBarHeightMin + kMargin);
 
-  Svg svg(kFigureWidth, height, map.title);
-  svg.rectangle({.width = kFigureWidth, .height = height}, kPanel);
+  Svg svg(map.width, height, map.title);
+  svg.rectangle({.width = map.width, .height = height}, kPanel);
   draw_head(svg, head);
   if (!has_names) {
     const Mapping x{.values = {.from = map.x.from.value_or(0), .to = map.x.to.value_or(1)},
                     .pixels = {.from = box.left, .to = box.right()}};
-    const Ticks ticks = linear_ticks(x.values, map.x.quantity, kTicksAcross);
+    const Ticks ticks = linear_ticks(x.values, map.x.quantity, ticks_across(box.width));
     draw_x_axis(svg, box, x, ticks, axis_title(map.x, ticks));
   }
   draw_cells(svg, map, box);

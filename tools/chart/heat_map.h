@@ -10,6 +10,7 @@ namespace spindrift::chart {
 struct HeatMap {
   std::string title{};
   std::string subtitle{};
+  double width = kFigureWidth;      // pixels
   std::vector<std::string> rows{};  // from top to bottom
   // Columns either have names, or lie evenly from x.from to x.to.
   std::vector<std::string> columns{};

@@ -14,7 +14,6 @@ constexpr double kSpanRow = 14;
 constexpr double kSpanFont = 11;
 constexpr int kSpanRows = 3;
 constexpr double kThresholdDashes = 5;
-constexpr int kTicksAcross = 9;
 constexpr int kTicksUp = 6;
 // A threshold this many times above the data is named, not drawn.
 constexpr double kFarAbove = 2.5;
@@ -263,11 +262,14 @@ void draw_data(Svg& svg, const LineChart& chart, const Box& box, const Mapping& 
 }  // namespace
 
 std::string to_svg(const LineChart& chart) {
-  const Head head{.title = chart.title, .subtitle = chart.subtitle, .legend = legend_of(chart)};
+  const Head head{.width = chart.width,
+                  .title = chart.title,
+                  .subtitle = chart.subtitle,
+                  .legend = legend_of(chart)};
   Mapping y{.values = y_range(chart), .is_logarithmic = chart.y.is_logarithmic};
   const Ticks y_ticks = ticks_for(chart.y, y, kTicksUp);
   Box box{.left = y_axis_width(y_ticks), .height = kPlotHeight};
-  box.width = kFigureWidth - threshold_room(chart) - box.left;
+  box.width = chart.width - threshold_room(chart) - box.left;
   const Mapping x{.values = x_range(chart),
                   .pixels = {.from = box.left, .to = box.right()},
                   .is_logarithmic = chart.x.is_logarithmic};
@@ -279,14 +281,14 @@ std::string to_svg(const LineChart& chart) {
   y.pixels = {.from = box.bottom(), .to = box.top};
 
   const double height = box.bottom() + kXAxisHeight;
-  Svg svg(kFigureWidth, height, chart.title);
-  svg.rectangle({.width = kFigureWidth, .height = height}, kPanel);
+  Svg svg(chart.width, height, chart.title);
+  svg.rectangle({.width = chart.width, .height = height}, kPanel);
   draw_head(svg, head);
   draw_spans(svg, chart, box, x);
   for (const SpanLabel& label : spans)
     svg.text(label.x, box.top - 5 - label.row * kSpanRow, label.text,
              {.font_pixels = kSpanFont, .colour = kFaintInk});
-  const Ticks x_ticks = ticks_for(chart.x, x, kTicksAcross);
+  const Ticks x_ticks = ticks_for(chart.x, x, ticks_across(box.width));
   draw_x_axis(svg, box, x, x_ticks, axis_title(chart.x, x_ticks));
   draw_y_axis(svg, box, y, y_ticks, axis_title(chart.y, y_ticks));
   draw_thresholds(svg, label_thresholds(chart, box, y), box);

@@ -50,6 +50,7 @@ struct Span {
 struct LineChart {
   std::string title{};
   std::string subtitle{};
+  double width = kFigureWidth;  // pixels
   Axis x{};
   Axis y{};  // from zero unless logarithmic; the range holds `from` and `to`, and ends on a tick
   std::vector<Series> series{};

@@ -32,7 +32,7 @@ std::size_t character_bytes(std::string_view text, std::size_t at) {
 
 // In parts of the font size; a little generous, as fonts differ.
 double character_width(std::string_view character) {
-  if (character.size() > 1) return 0.6;
+  if (character.size() > 1) return character.size() == 2 ? 0.6 : 1;
   const char c = character.front();
   constexpr std::string_view kNarrow = "ijl.,:;|'!I ftr()[]/";
   constexpr std::string_view kWide = "mwMW%@";
