@@ -44,9 +44,15 @@ TEST(PathTable, StartsWithAllPathsGood) {
   EXPECT_EQ(table.slowest_rtt(), Duration{});
 }
 
-TEST(PathTable, MarkTrimAndLossEachSkip) {
-  for (const PathOutcome outcome :
-       {PathOutcome::kMarked, PathOutcome::kTrimmed, PathOutcome::kLost}) {
+TEST(PathTable, LeavesMarksToThePolicy) {
+  PathTable table = make_table(16);
+  tell(table, feedback_of(kPath.value, PathOutcome::kMarked), at({}));
+  EXPECT_EQ(table.state(kPath), PathState::kGood);
+  EXPECT_EQ(table.counters(kPath).packets_marked, 1U);
+}
+
+TEST(PathTable, TrimAndLossEachSkip) {
+  for (const PathOutcome outcome : {PathOutcome::kTrimmed, PathOutcome::kLost}) {
     PathTable table = make_table(16);
     tell(table, feedback_of(kPath.value, outcome), at({}));
     EXPECT_EQ(table.state(kPath), PathState::kSkip);
@@ -56,7 +62,7 @@ TEST(PathTable, MarkTrimAndLossEachSkip) {
 
 TEST(PathTable, ASkippedPathIsPassedOverOnce) {
   PathTable table = make_table(16);
-  tell(table, feedback_of(kPath.value, PathOutcome::kMarked), at({}));
+  tell(table, feedback_of(kPath.value, PathOutcome::kTrimmed), at({}));
   std::map<std::uint16_t, int> counts;
   for (int i = 0; i < 15; ++i)
     ++counts[table.pick(at({}))->value];

@@ -22,7 +22,10 @@ class Mixed final : public PathSelector {
   void on_feedback(std::span<const PathFeedback> feedback) override {
     for (const PathFeedback& one : feedback) {
       walk_.on_feedback(one);
-      if (one.outcome == PathOutcome::kDelivered) recycled_.store(one.path);
+      if (one.outcome == PathOutcome::kDelivered)
+        recycled_.store(one.path);
+      else
+        recycled_.forget(one.path);
     }
   }
   void describe(StateWriter& out) const override {
@@ -34,9 +37,7 @@ class Mixed final : public PathSelector {
   PathId next() {
     if (++picks_ % kExploreEvery == 0) return walk_.next();
     const std::optional<PathId> path = recycled_.take();
-    // A value may have been marked or lost after it was stored; then it is dropped, not used.
-    const bool is_good = path.has_value() && walk_.penalty(*path) == 0;
-    return is_good ? *path : walk_.next();
+    return path.has_value() ? *path : walk_.next();
   }
 
   std::uint32_t path_count_;

@@ -100,7 +100,6 @@ void PathTable::on_feedback(std::span<const PathFeedback> feedback, Time now, Du
       case PathOutcome::kMarked:
         path.counters.packets_marked += one.packets;
         on_arrival(one.path, one.rtt);
-        skip(path, now, rto);
         break;
       case PathOutcome::kTrimmed:
         path.counters.packets_lost += one.packets;

@@ -2,10 +2,11 @@
 // The paths (entropy values) of one connection: which may be used, which must be probed, what each
 // has carried. The policy proposes (PathSelector), the table disposes.
 //
-//   GOOD --mark, trim, loss--> SKIP (passed over once, or until a short time has passed) --> GOOD
+//   GOOD --trim, loss--> SKIP (passed over once, or until a short time has passed) --> GOOD
 //   GOOD/SKIP --two bursts in a row entirely lost--> BAD
 //   BAD --a probe or any packet arrives--> GOOD    any --operator--> DENIED --operator--> GOOD
 //
+// Marks are the policy's to judge: a network that is loaded marks on every path.
 // Random loss of 1 % must never leave the usable set empty or small. When every path is BAD the
 // table still proposes them in turn: data is the best probe there is.
 #include <array>

@@ -23,6 +23,17 @@ class RecycledPaths {
     head_ = (head_ + 1) % kCapacity;
     if (fresh_ < kCapacity) ++fresh_;
   }
+  // It has proved worse since: it is not used once more.
+  void forget(PathId path) {
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = fresh_; i != 0; --i) {  // from the newest on, towards the head
+      const PathId one = slots_[index_of_fresh(i - 1)];
+      if (one == path) continue;
+      ++kept;
+      slots_[(head_ + kCapacity - kept) % kCapacity] = one;
+    }
+    fresh_ = kept;
+  }
   // The oldest that has not been used since it was stored.
   std::optional<PathId> take() {
     if (fresh_ == 0) return std::nullopt;
