@@ -217,6 +217,23 @@ TEST(Plots, OfQueuesHaveTheThresholdsInForce) {
                           std::pair("PFC XOFF", 50'000.0)));
 }
 
+TEST(Plots, OfPathsShowTheConnectionsThatSentMost) {
+  sim::Results results = small_results();
+  results.path_shares.clear();
+  for (std::uint32_t flow = 0; flow < 40; ++flow) {
+    if (flow > 0) results.flows.push_back(results.flows[0]);
+    results.flows.back().source = flow + 1;
+    for (std::uint32_t path = 0; path < 2; ++path)
+      results.path_shares.push_back({.flow = flow, .path = path, .packets = 10ULL * flow + path});
+  }
+  const auto plots = plots_of(small_scenario(), results);
+  const auto& map = std::get<chart::HeatMap>(named(plots, "paths").chart);
+  ASSERT_EQ(map.rows.size(), 32U);
+  EXPECT_EQ(map.rows.front(), "host40→host1");
+  EXPECT_THAT(map.subtitle, HasSubstr("the 32 that sent most of 40 connections"));
+  EXPECT_NEAR(map.cells[0][0] + map.cells[0][1], 1, 1e-9);
+}
+
 TEST(Plots, ShadeFaultsForAsLongAsTheyLast) {
   using Kind = sim::FaultSpec::Kind;
   sim::Scenario scenario = small_scenario();

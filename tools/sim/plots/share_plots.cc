@@ -1,6 +1,7 @@
 // What is left at the end: completion times, and how much each path carried.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tools/sim/plots/parts.h"
@@ -72,16 +73,21 @@ chart::LineChart path_lines(const PlotInput& input, const std::vector<Connection
   return chart;
 }
 
-chart::HeatMap path_map(const PlotInput& input, const std::vector<Connection>& connections) {
+// The connections that sent most, if there are too many.
+chart::HeatMap path_map(const PlotInput& input, std::vector<Connection> connections) {
   std::size_t paths = 1;
   for (const Connection& connection : connections)
     paths = std::max(paths, connection.by_path.size());
   const std::size_t rows = std::min(
       {connections.size(), kPathRowsMax, std::max<std::size_t>(chart::kHeatCellsMax / paths, 1)});
+  if (rows < connections.size())
+    std::stable_sort(
+        connections.begin(), connections.end(),
+        [](const Connection& a, const Connection& b) { return a.packets > b.packets; });
   chart::HeatMap map{
       .title = "What each path carried",
       .subtitle = rows < connections.size()
-                      ? absl::StrCat(input.subtitle, "; the first ", rows, " of ",
+                      ? absl::StrCat(input.subtitle, "; the ", rows, " that sent most of ",
                                      connections.size(), " connections")
                       : input.subtitle,
       .x = {.title = "Path (entropy value)", .from = 0, .to = static_cast<double>(paths)},
@@ -140,7 +146,7 @@ Plot compare_completions(std::span<const NamedResults> runs, std::string subtitl
 
 Plot plot_paths(const PlotInput& input) {
   const std::string title = "Share per path";
-  const std::vector<Connection> connections = connections_of(input.results);
+  std::vector<Connection> connections = connections_of(input.results);
   if (connections.empty()) {
     Plot plot = without_series("paths", title);
     plot.missing = "Shares were not recorded: set sample_every, for example to 1 us.";
@@ -150,7 +156,7 @@ Plot plot_paths(const PlotInput& input) {
   if (connections.size() <= kPathLinesMax)
     plot.chart = path_lines(input, connections);
   else
-    plot.chart = path_map(input, connections);
+    plot.chart = path_map(input, std::move(connections));
   return plot;
 }
 
