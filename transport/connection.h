@@ -147,6 +147,7 @@ struct LossState {
   std::array<std::uint16_t, kMaxPaths> reorder_threshold{};  // per path, starts at 1
   Time newest_acked_sent{};        // latest send time among acknowledged packets (RACK)
   Time next_check = kNever;        // time-based judgement is due
+  Time oldest_sent{};              // nothing in flight was sent before
   std::uint32_t window_shift = 0;  // the time window doubles when it proves too small
   Time last_spurious{};
 };

@@ -107,11 +107,19 @@ void judge_by_time(EngineContext& ctx, Connection& c, Time now) {
   loss.next_check = kNever;
   if (!c.rtt.has_sample() || c.send->log.in_flight_packets() == 0) return;
   const Duration patience = std::max(c.paths->slowest_rtt(), c.rtt.smoothed()) + reorder_window(c);
+  // Asked with every acknowledgement: the paths are walked only when the oldest packet of the last
+  // walk, or what has left since, can be due.
+  if (loss.oldest_sent + patience > now) {
+    loss.next_check = loss.oldest_sent + patience;
+    return;
+  }
+  loss.oldest_sent = now;
   LossReport report(ctx, c, LossCause::kReordered, now);
   for (std::uint32_t i = 0; i < c.send->log.path_count(); ++i) {
     const PathId path{static_cast<std::uint16_t>(i)};
     std::uint32_t lost = 0;
     while (SentUnit* unit = c.send->log.path_head(path)) {
+      loss.oldest_sent = std::min(loss.oldest_sent, unit->sent_time);
       if (unit->sent_time >= loss.newest_acked_sent) break;  // nothing sent later arrived
       const Time due = unit->sent_time + patience;
       if (due > now) {
