@@ -17,10 +17,10 @@ inline std::uint32_t nominal_bytes(const Connection& c, const Request& request,
   if (request.kind == OpKind::kCompareSwap) return bytes + kCompareSwapBytes;
   return bytes + payload;
 }
-// With less of the window left than this, an acknowledgement is asked for: else the sender may wait
-// for one that is not due.
+// With less of the window left than this, the largest packet there is, an acknowledgement is asked
+// for: else the sender may wait for one that is not due.
 inline std::uint32_t ack_margin(const Connection& c) {
-  return c.payload_mtu + kNominalOverheadBytes;
+  return c.payload_mtu + kMaxPacketOverhead + kNominalOverheadBytes;
 }
 inline std::uint32_t nominal_bytes_response(const Connection& c, std::uint32_t payload) {
   constexpr std::uint32_t kHeaderBytes = 12 + 20;

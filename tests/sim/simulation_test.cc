@@ -190,6 +190,17 @@ TEST(Simulation, RepeatsFromItsSeed) {
   EXPECT_NE(first.history, other.history);
 }
 
+// A window that one packet leaves too little of for another: the acknowledgement must come at once,
+// or every packet waits for the probe of a silent tail.
+TEST(Simulation, AWindowOfNearlyTwoPacketsDoesNotStall) {
+  Scenario scenario = plain_scenario();
+  scenario.workload.name = "one_flow";
+  scenario.workload.bytes = 100 * 4096;
+  scenario.transport.congestion_control = "fixed_window:window_bytes=8390";
+  const Results results = run_well(scenario);
+  EXPECT_LT(last_finish(results), 100 * 10 * kMicrosecond);
+}
+
 TEST(Simulation, CarriesEveryByteWhenAskedTo) {
   Scenario scenario = plain_scenario();
   scenario.workload.name = "all_to_all";
