@@ -78,7 +78,8 @@ void World::make_pairs() {
   }
 }
 
-// Three times what the longest path holds: windows of 1.5 of it, and as much again lost.
+// Six times what the longest path holds: so far others run ahead of a packet that waits in the full
+// queue of a slow link, and nobody should wait for it.
 std::uint32_t World::window_packets() const {
   if (scenario_.transport.window_packets != 0) return scenario_.transport.window_packets;
   const std::uint64_t packets = 3 * bandwidth_delay_bytes(plan_, scenario_.transport) /
