@@ -82,7 +82,7 @@ void World::make_pairs() {
 // queue of a slow link, and nobody should wait for it.
 std::uint32_t World::window_packets() const {
   if (scenario_.transport.window_packets != 0) return scenario_.transport.window_packets;
-  const std::uint64_t packets = 3 * bandwidth_delay_bytes(plan_, scenario_.transport) /
+  const std::uint64_t packets = 6 * bandwidth_delay_bytes(plan_, scenario_.transport) /
                                 scenario_.transport.payload_mtu * (first_nics_[1] - first_nics_[0]);
   const std::uint64_t steps = (packets + kWindowStep - 1) / kWindowStep;
   return static_cast<std::uint32_t>(
