@@ -14,6 +14,7 @@
 #include "providers/wrap/fault_io.h"
 #include "providers/wrap/fault_spec.h"
 #include "providers/wrap/pcap_io.h"
+#include "transport/loss_rules.h"
 #include "transport/paths/policies.h"
 
 namespace spindrift {
@@ -27,6 +28,10 @@ Registry make_registry() {
   for (const PathSelectorInfo* info :
        {&kRepsPathPolicy, &kMixedPathPolicy, &kBitmapPathPolicy, &kLeastRttPathPolicy,
         &kRoundRobinPathPolicy, &kSinglePathPolicy}) {
+    registry.add(*info);
+  }
+  for (const LossRuleInfo* info :
+       {&kPerPathLossRule, &kRackLossRule, &kPacketThresholdLossRule, &kTimeoutLossRule}) {
     registry.add(*info);
   }
   registry.add(udp_provider());

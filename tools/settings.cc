@@ -22,6 +22,8 @@ Result<Settings> check_settings(Result<Settings> loaded, const Registry& registr
   if (!algorithm.ok()) return misnamed(loaded.value(), "congestion_control", algorithm.error());
   const auto selector = registry.find_path_selector(connect.path_selector);
   if (!selector.ok()) return misnamed(loaded.value(), "path_selector", selector.error());
+  const auto loss_rule = registry.find_loss_rule(connect.loss_rule);
+  if (!loss_rule.ok()) return misnamed(loaded.value(), "loss_rule", loss_rule.error());
   return loaded;
 }
 

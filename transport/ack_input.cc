@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/completions.h"
 #include "transport/describe.h"
-#include "transport/loss_detector.h"
+#include "transport/loss_rules.h"
 #include "transport/sender.h"
 
 namespace spindrift {
@@ -200,14 +200,17 @@ void give_path_feedback(AckWork& work, const SentUnit* trigger) {
 }
 
 void judge(AckWork& work, const AckView& view) {
+  const LossRule& rule = *work.c.loss_rule;
+  if (rule.on_ack == nullptr) return;
   LossReport report(work.ctx, work.c, LossCause::kReordered, work.now);
   if (!work.paths.has_overflowed()) {
-    for (const PathFeedback& feedback : work.paths.entries())
-      judge_by_path(report, work.c, feedback.path, view);
+    rule.on_ack(report, work.c, work.paths.entries(), view);
     return;
   }
-  for (std::uint32_t i = 0; i < work.c.send->log.path_count(); ++i)
-    judge_by_path(report, work.c, PathId{static_cast<std::uint16_t>(i)}, view);
+  for (std::uint32_t i = 0; i < work.c.send->log.path_count(); ++i) {
+    const PathFeedback touched{.path = PathId{static_cast<std::uint16_t>(i)}};
+    rule.on_ack(report, work.c, {&touched, 1}, view);
+  }
 }
 
 void feed_flow(AckWork& work, const wire::NsccState& state, std::uint32_t& last_quanta) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "spindrift/endpoint.h"
+#include "spindrift/loss_rule.h"
 
 #include "transport/counters.h"
 #include "transport/flow.h"
@@ -221,6 +222,7 @@ struct Connection {
   ConnectOptions options;
   Registry::CcChoice cc;
   const PathSelectorInfo* selector = nullptr;
+  const LossRule* loss_rule = nullptr;
   std::vector<NetAddress> remotes;   // the peer's rails; [0] is where it was first met
   std::uint16_t last_remote = 0;     // where the last packet came from
   std::vector<std::uint16_t> rails;  // ours

@@ -173,6 +173,7 @@ Result<ConnInfo> EndpointImpl::info(ConnId conn) const {
   out.peer_progresses_alone = c->peer.progresses_alone;
   if (c->cc.info != nullptr) out.congestion_control = std::string(c->cc.info->name);
   if (c->selector != nullptr) out.path_selector = std::string(c->selector->name);
+  out.loss_rule = c->options.loss_rule;
   return out;
 }
 

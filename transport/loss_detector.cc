@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "transport/loss_rules.h"
+
 namespace spindrift {
 namespace {
 
-// Holes that an acknowledgement says nothing about are passed over, at most this many a path and
-// turn.
-constexpr int kMaxUncovered = 64;
 constexpr std::uint16_t kMaxReorderThreshold = 64;
 constexpr std::uint32_t kMaxWindowShift = 4;
 
@@ -39,6 +38,10 @@ Duration reorder_window(const Connection& c) {
 }
 
 }  // namespace
+
+Duration reorder_patience(const Connection& c) {
+  return std::max(c.paths->slowest_rtt(), c.rtt.smoothed()) + reorder_window(c);
+}
 
 Duration current_rto(const Connection& c) {
   return c.rtt.timeout(c.options.rto_min, c.options.rto_max, kFirstRto);
@@ -82,31 +85,11 @@ LossReport::~LossReport() {
   ctx_.make_ready(c_);
 }
 
-void judge_by_path(LossReport& report, Connection& c, PathId path, const AckView& view) {
-  SentLog& log = c.send->log;
-  const std::uint64_t newest = c.send->loss.newest_acked_seq[path.value];
-  const std::uint64_t threshold = c.send->loss.reorder_threshold[path.value];
-  int uncovered = 0;
-  std::uint32_t lost = 0;
-  for (SentUnit* unit = log.path_head(path); unit != nullptr;) {
-    if (unit->path_seq.value + threshold > newest || uncovered == kMaxUncovered) break;
-    SentUnit* following = log.path_next(*unit);
-    if (view.says_missing(unit->psn)) {
-      report.lose(*unit);
-      ++lost;
-    } else {
-      ++uncovered;
-    }
-    unit = following;
-  }
-  report.blame(path, PathOutcome::kLost, lost);
-}
-
 void judge_by_time(EngineContext& ctx, Connection& c, Time now) {
   LossState& loss = c.send->loss;
   loss.next_check = kNever;
   if (!c.rtt.has_sample() || c.send->log.in_flight_packets() == 0) return;
-  const Duration patience = std::max(c.paths->slowest_rtt(), c.rtt.smoothed()) + reorder_window(c);
+  const Duration patience = c.loss_rule->patience(c);
   // Asked with every acknowledgement: the paths are walked only when the oldest packet of the last
   // walk, or what has left since, can be due.
   if (loss.oldest_sent + patience > now) {
@@ -135,8 +118,7 @@ void judge_by_time(EngineContext& ctx, Connection& c, Time now) {
 
 void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time probe_sent,
                     Time now) {
-  const Time old_enough =
-      probe_sent - std::max(c.paths->slowest_rtt(), c.rtt.smoothed()) - reorder_window(c);
+  const Time old_enough = probe_sent - reorder_patience(c);
   const LossCause cause =
       c.send->timeouts_in_row == 0 ? LossCause::kReordered : LossCause::kTimeout;
   LossReport report(ctx, c, cause, now);

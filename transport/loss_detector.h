@@ -1,10 +1,7 @@
 #pragma once
-// Which packets are lost. Reordering is judged within a path, so spraying never looks like loss:
-//  * by path: one acknowledgement says that a packet is missing and that a later one of the same
-//  path
-//    arrived (threshold 1, raised where that proves wrong);
-//  * by time: a packet sent later (on any path) arrived and the slowest live path had its time
-//  (RACK);
+// Which packets are lost:
+//  * by order of arrival: what the connection's rule (loss_rules.h) makes of an acknowledgement;
+//  * by time: a packet sent later (on any path) arrived and the rule's patience is at an end;
 //  * by probe: the answer to a probe sent well after the packet says that it is missing.
 // A timeout alone loses nothing: when nothing at all is heard, the peer (or this host) has most
 // likely been held up, and sending everything again would only add to it. Timeouts send probes;
@@ -49,8 +46,6 @@ class LossReport {
   LossEvent event_{};
 };
 
-// Judges the path after `view` moved newest_acked_seq on it.
-void judge_by_path(LossReport& report, Connection& c, PathId path, const AckView& view);
 // Judges all paths by time and sets LossState::next_check.
 void judge_by_time(EngineContext& ctx, Connection& c, Time now);
 // The answer to a probe sent at `probe_sent`: what was sent an RTT before and is missing is lost.
@@ -60,5 +55,9 @@ void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time
 void on_spurious(Connection& c, const SentUnit& unit, Time now);
 
 Duration current_rto(const Connection& c);
+// The RTT of the slowest live path, plus how much later than the newest arrival a packet may still
+// come: the spread of the paths' RTTs and a quarter RTT, doubled for each time that proved too
+// little.
+Duration reorder_patience(const Connection& c);
 
 }  // namespace spindrift

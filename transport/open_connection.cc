@@ -107,7 +107,10 @@ Status set_options(EngineContext& ctx, Connection& c, const ConnectOptions& opti
                               " needs in-band telemetry, which this provider does not carry"));
   auto selector = ctx.registry.find_path_selector(options.path_selector);
   if (!selector.ok()) return selector.error();
+  const auto loss_rule = ctx.registry.find_loss_rule(options.loss_rule);
+  if (!loss_rule.ok()) return loss_rule.error();
   c.options = options;
+  c.loss_rule = loss_rule.value()->rule;
   c.cc = std::move(cc).value();
   c.selector = selector.value();
   SharedReceiveQueue* shared =

@@ -45,9 +45,10 @@ struct EndpointConfig {
 struct ConnectOptions {
   std::string congestion_control = "nscc";
   std::string path_selector = "reps";
-  std::uint32_t path_count = 16;      // entropy values (EVs)
-  std::uint32_t burst_bytes = 65536;  // packets sent on one path before the next; 0: one packet;
-                                      // never more than a quarter of the window
+  std::string loss_rule = "per_path";  // when a packet counts as lost
+  std::uint32_t path_count = 16;       // entropy values (EVs)
+  std::uint32_t burst_bytes = 65536;   // packets sent on one path before the next; 0: one packet;
+                                       // never more than a quarter of the window
   std::uint32_t max_payload_mtu = 16256;  // payload bytes per packet; the path and the peer may
                                           // lower it
   CrcChoice crc = CrcChoice::kAuto;

@@ -64,6 +64,7 @@ struct ConnInfo {
   bool peer_progresses_alone = false;
   std::string congestion_control;
   std::string path_selector;
+  std::string loss_rule;
 };
 
 // What one path of a connection has carried. Paths are numbered by PathId.

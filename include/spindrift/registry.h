@@ -8,6 +8,7 @@
 
 #include "spindrift/congestion_control.h"
 #include "spindrift/export.h"
+#include "spindrift/loss_rule.h"
 #include "spindrift/path_selector.h"
 #include "spindrift/provider.h"
 #include "spindrift/result.h"
@@ -37,6 +38,7 @@ class Registry {
  public:
   void add(const CcInfo& info) { congestion_controls_.push_back(info); }
   void add(const PathSelectorInfo& info) { path_selectors_.push_back(info); }
+  void add(const LossRuleInfo& info) { loss_rules_.push_back(info); }
   void add(const ProviderInfo& info) { providers_.push_back(info); }
   // `loader` must outlive the registry and its copies.
   void load_files_with(PartLoader& loader) { loader_ = &loader; }
@@ -52,15 +54,18 @@ class Registry {
   };
   SPINDRIFT_EXPORT Result<CcChoice> find_congestion_control(std::string_view spec) const;
   SPINDRIFT_EXPORT Result<const PathSelectorInfo*> find_path_selector(std::string_view name) const;
+  SPINDRIFT_EXPORT Result<const LossRuleInfo*> find_loss_rule(std::string_view name) const;
   SPINDRIFT_EXPORT Result<const ProviderInfo*> find_provider(std::string_view scheme) const;
 
   const std::vector<CcInfo>& congestion_controls() const { return congestion_controls_; }
   const std::vector<PathSelectorInfo>& path_selectors() const { return path_selectors_; }
+  const std::vector<LossRuleInfo>& loss_rules() const { return loss_rules_; }
   const std::vector<ProviderInfo>& providers() const { return providers_; }
 
  private:
   std::vector<CcInfo> congestion_controls_;
   std::vector<PathSelectorInfo> path_selectors_;
+  std::vector<LossRuleInfo> loss_rules_;
   std::vector<ProviderInfo> providers_;
   PartLoader* loader_ = nullptr;
 };

@@ -14,6 +14,8 @@ Registry registry() {
   out.add(CcInfo{.name = "nscc", .summary = ""});
   out.add(PathSelectorInfo{.name = "reps", .summary = ""});
   out.add(PathSelectorInfo{.name = "single", .summary = ""});
+  out.add(LossRuleInfo{.name = "per_path", .summary = ""});
+  out.add(LossRuleInfo{.name = "rack", .summary = ""});
   return out;
 }
 

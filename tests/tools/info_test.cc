@@ -36,6 +36,7 @@ nlohmann::json example_host() {
                 {"source", "SIGCOMM"},
                 {"values", {{"alpha", 0.5}}}}}}}}},
           {"path_selectors", {{{"name", "reps"}, {"summary", "recycled entropies"}}}},
+          {"loss_rules", {{{"name", "rack"}, {"summary", "by time"}}}},
           {"plugins",
            {{{"file", "./liba.so"},
              {"congestion_controls", {"aimd"}},

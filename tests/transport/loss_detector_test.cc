@@ -1,9 +1,8 @@
 // Which packets are judged lost, rule by rule, on a connection whose sent log the test fills.
-#include "transport/loss_detector.h"
-
 #include <gtest/gtest.h>
 
 #include "tests/transport/engine_host.h"
+#include "transport/loss_rules.h"
 
 namespace spindrift {
 namespace {
@@ -15,8 +14,9 @@ constexpr Duration kRtt = microseconds(100);
 
 class LossDetector : public testing::Test {
  protected:
-  LossDetector() {
+  explicit LossDetector(std::string rule = "per_path") {
     ConnectOptions options;
+    options.loss_rule = std::move(rule);
     options.path_count = 2;
     options.path_selector = "round_robin";
     EXPECT_TRUE(pair.open(options));
@@ -59,7 +59,8 @@ class LossDetector : public testing::Test {
   }
   void judge_path(std::uint16_t path, const AckView& seen) {
     LossReport report(pair.a.context(), *c, LossCause::kReordered, start);
-    judge_by_path(report, *c, PathId{path}, seen);
+    const PathFeedback touched{.path = PathId{path}};
+    c->loss_rule->on_ack(report, *c, {&touched, 1}, seen);
   }
   SentUnit::State state(Psn psn) const { return c->send->log.find(psn)->state; }
 
@@ -127,6 +128,65 @@ TEST_F(LossDetector, TheAnswerToAProbeLosesOnlyWhatLeftWellBeforeIt) {
   judge_by_probe(pair.a.context(), *c, view(), probe, probe + kRtt);
   EXPECT_EQ(state(old), SentUnit::State::kLost);
   EXPECT_EQ(state(recent), SentUnit::State::kInFlight);
+}
+
+class RackDetector : public LossDetector {
+ protected:
+  RackDetector() : LossDetector("rack") {}
+};
+TEST_F(RackDetector, HearsOnlyTime) {
+  EXPECT_EQ(c->loss_rule->on_ack, nullptr);
+  const Psn early = send(0, start);
+  arrive(send(0, start + microseconds(1)));
+  judge_by_time(pair.a.context(), *c, start + kRtt);
+  EXPECT_EQ(state(early), SentUnit::State::kInFlight);
+  judge_by_time(pair.a.context(), *c, start + 2 * kRtt);
+  EXPECT_EQ(state(early), SentUnit::State::kLost);
+}
+
+class PacketThresholdDetector : public LossDetector {
+ protected:
+  PacketThresholdDetector() : LossDetector("packet_threshold") {}
+};
+TEST_F(PacketThresholdDetector, CountsLaterPacketsOfAnyPath) {
+  const Psn early = send(0, start);
+  arrive(send(1, start));
+  arrive(send(1, start));
+  judge_path(1, view());
+  EXPECT_EQ(state(early), SentUnit::State::kInFlight);
+  arrive(send(1, start));
+  judge_path(1, view());
+  EXPECT_EQ(state(early), SentUnit::State::kLost);
+}
+TEST_F(PacketThresholdDetector, DoesNotCountAgainstWhatWasSentAgain) {
+  const Psn early = send(0, start);
+  for (int i = 0; i < 3; ++i)
+    arrive(send(1, start));
+  judge_path(1, view());
+  SentUnit& unit = *c->send->log.find(early);
+  c->flow->on_sent(unit.nominal_bytes, start);
+  c->send->log.sent(unit, PathId{1}, start + kRtt);
+  judge_path(1, view());
+  EXPECT_EQ(state(early), SentUnit::State::kInFlight);
+  arrive(send(0, start + kRtt + microseconds(1)));
+  judge_by_time(pair.a.context(), *c, start + 2 * kRtt);
+  EXPECT_EQ(state(early), SentUnit::State::kInFlight);
+  judge_by_time(pair.a.context(), *c, start + 3 * kRtt);
+  EXPECT_EQ(state(early), SentUnit::State::kLost);
+}
+
+class TimeoutDetector : public LossDetector {
+ protected:
+  TimeoutDetector() : LossDetector("timeout") {}
+};
+TEST_F(TimeoutDetector, WaitsForTheWholeTimeout) {
+  const Psn early = send(0, start);
+  arrive(send(0, start + microseconds(1)));
+  judge_by_time(pair.a.context(), *c, start + current_rto(*c) - microseconds(1));
+  EXPECT_EQ(state(early), SentUnit::State::kInFlight);
+  EXPECT_EQ(c->send->loss.next_check, start + current_rto(*c));
+  judge_by_time(pair.a.context(), *c, start + current_rto(*c));
+  EXPECT_EQ(state(early), SentUnit::State::kLost);
 }
 
 TEST_F(LossDetector, WhatIsLostIsQueuedOnceAndInOrder) {

@@ -122,6 +122,8 @@ void add_transport_options(CLI::App& app, Options& options) {
   app.add_option("--path-selector,--path-policy", connection.path_selector,
                  "how packets choose a path: a name, or a plug-in's file")
       ->capture_default_str();
+  app.add_option("--loss", connection.loss_rule, "when a packet counts as lost: a name")
+      ->capture_default_str();
   app.add_option("--paths", connection.path_count, "paths per connection")
       ->check(CLI::Range(1U, 256U))
       ->capture_default_str();
@@ -209,6 +211,8 @@ std::string unknown_name(const Options& options) {
   if (!cc.ok()) return cc.error().message();
   const auto selector = registry.find_path_selector(options.connection.path_selector);
   if (!selector.ok()) return selector.error().message();
+  const auto loss_rule = registry.find_loss_rule(options.connection.loss_rule);
+  if (!loss_rule.ok()) return loss_rule.error().message();
   if (!options.workload.empty()) {
     const auto tensors = load_workload(options.workload);
     if (!tensors.ok()) return tensors.error().message();

@@ -129,6 +129,7 @@ std::string Report::json(const Account& account) const {
                      {"redop", std::string(to_string(options_.op))},
                      {"congestion_control", options_.connection.congestion_control},
                      {"path_selector", options_.connection.path_selector},
+                     {"loss_rule", options_.connection.loss_rule},
                      {"paths", options_.connection.path_count},
                      {"faults", options_.faults},
                      {"iterations", options_.iterations},

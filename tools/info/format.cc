@@ -52,10 +52,10 @@ void append_algorithms(const json& algorithms, std::string* out) {
   }
 }
 
-void append_policies(const json& policies, std::string* out) {
-  *out += "\nPath selectors (--path-selector NAME)\n";
-  for (const json& policy : policies) {
-    absl::StrAppendFormat(out, "  %-14s %s\n", text(policy["name"]), text(policy["summary"]));
+void append_names(std::string_view title, const json& named, std::string* out) {
+  absl::StrAppendFormat(out, "\n%s\n", title);
+  for (const json& one : named) {
+    absl::StrAppendFormat(out, "  %-16s %s\n", text(one["name"]), text(one["summary"]));
   }
 }
 
@@ -106,7 +106,8 @@ std::string format_host(const json& host) {
                                     joined(host["wire_versions"], ".."));
   append_providers(host["providers"], &out);
   append_algorithms(host["congestion_controls"], &out);
-  append_policies(host["path_selectors"], &out);
+  append_names("Path selectors (--path-selector NAME)", host["path_selectors"], &out);
+  append_names("Loss rules (--loss NAME)", host["loss_rules"], &out);
   append_plugins(host["plugins"], &out);
   absl::StrAppendFormat(&out, "\nCPU\n  %s\n ", text(host["cpu"]["model"]));
   const json& features = host["cpu"]["features"];

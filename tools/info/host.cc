@@ -91,10 +91,12 @@ json describe_algorithms(const Registry& registry) {
   return out;
 }
 
-json describe_policies(const Registry& registry) {
+// Of everything that has a name and a summary and no more.
+template <class Info>
+json describe_names(const std::vector<Info>& infos) {
   json out = json::array();
-  for (const PathSelectorInfo& policy : registry.path_selectors()) {
-    out.push_back({{"name", policy.name}, {"summary", policy.summary}});
+  for (const Info& info : infos) {
+    out.push_back({{"name", info.name}, {"summary", info.summary}});
   }
   return out;
 }
@@ -117,7 +119,8 @@ json describe_host(const Registry& registry) {
           {"wire_versions", {kWireVersionMin, kWireVersionMax}},
           {"providers", describe_providers(registry)},
           {"congestion_controls", describe_algorithms(registry)},
-          {"path_selectors", describe_policies(registry)},
+          {"path_selectors", describe_names(registry.path_selectors())},
+          {"loss_rules", describe_names(registry.loss_rules())},
           {"plugins", describe_plugins()},
           {"cpu", describe_cpu()},
           {"limits", describe_limits()},

@@ -10,8 +10,8 @@ namespace spindrift::tools {
 
 // {"version", "providers": [{name, summary, is_available, reason}],
 //  "congestion_controls": [{name, summary, needs, parameters: [...], sets: [...]}],
-//  "path_selectors": [{name, summary}], "cpu": {model, features: {name: bool}},
-//  "limits": [{name, value, wanted, is_enough, remedy}],
+//  "path_selectors": [{name, summary}], "loss_rules": [{name, summary}],
+//  "cpu": {model, features: {name: bool}}, "limits": [{name, value, wanted, is_enough, remedy}],
 //  "interfaces": [{name, is_up, mtu, speed_mbps, addresses}]}
 nlohmann::json describe_host(const Registry& registry);
 

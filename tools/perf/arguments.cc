@@ -91,6 +91,9 @@ void declare_transport(CLI::App& app, PerfArguments* a) {
   app.add_option("--path-selector,--path-policy", a->path_selector,
                  "reps, round_robin, single ..., or a plug-in's file: ./libfoo.so")
       ->group(group);
+  app.add_option("--loss", a->loss_rule,
+                 "when a packet counts as lost: per_path, rack ... ('spindrift info' lists)")
+      ->group(group);
   app.add_option("--paths", a->paths, "paths per connection, 1..256 (16)")->group(group);
   app.add_option("--burst", a->burst, "bytes on one path before the next, 0..1M (64K)")
       ->group(group);
@@ -120,8 +123,8 @@ Status check_server(const PerfArguments& a, const Registry& registry, PerfOption
   const bool chooses_test =
       a.operation || a.test || a.size || a.has_all_sizes || a.is_bidirectional || a.depth ||
       a.connections || a.duration || a.iterations || a.warmup || a.has_verify || a.min_mb_per_s ||
-      a.max_latency_us || a.has_json || a.congestion_control || a.path_selector || a.paths ||
-      a.burst || a.mtu || a.crc || a.dscp || a.deadline || a.rails;
+      a.max_latency_us || a.has_json || a.congestion_control || a.path_selector || a.loss_rule ||
+      a.paths || a.burst || a.mtu || a.crc || a.dscp || a.deadline || a.rails;
   if (chooses_test) {
     return usage(
         "the client chooses the test and the transport; give the server only --listen, "
@@ -262,10 +265,13 @@ Status check_packets(const PerfArguments& a, TransportChoice* out) {
 Status check_transport(const PerfArguments& a, const Registry& registry, TransportChoice* out) {
   if (a.congestion_control) out->congestion_control = *a.congestion_control;
   if (a.path_selector) out->path_selector = *a.path_selector;
+  if (a.loss_rule) out->loss_rule = *a.loss_rule;
   const auto algorithm = registry.find_congestion_control(out->congestion_control);
   if (!algorithm.ok()) return algorithm.error();
   const auto policy = registry.find_path_selector(out->path_selector);
   if (!policy.ok()) return policy.error();
+  const auto loss_rule = registry.find_loss_rule(out->loss_rule);
+  if (!loss_rule.ok()) return loss_rule.error();
   Status packets = check_packets(a, out);
   if (!packets.ok()) return packets;
   const std::optional<CrcChoice> crc = a.crc ? parse_crc(*a.crc) : out->crc;

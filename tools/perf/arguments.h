@@ -36,6 +36,7 @@ struct PerfArguments {
 
   std::optional<std::string> congestion_control{};
   std::optional<std::string> path_selector{};
+  std::optional<std::string> loss_rule{};
   std::optional<std::uint32_t> paths{};
   std::optional<std::string> burst{};
   std::optional<std::string> mtu{};

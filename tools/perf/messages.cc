@@ -60,6 +60,7 @@ Result<RemoteRegion> decode_region(std::string_view hex) {
 json encode_transport(const TransportChoice& choice) {
   return {{"congestion_control", choice.congestion_control},
           {"path_selector", choice.path_selector},
+          {"loss_rule", choice.loss_rule},
           {"paths", choice.path_count},
           {"burst_bytes", choice.burst_bytes},
           {"max_payload_mtu", choice.max_payload_mtu},
@@ -78,6 +79,7 @@ TransportChoice decode_transport(const json& object) {
   };
   out.congestion_control = text_or(object, "congestion_control", out.congestion_control);
   out.path_selector = text_or(object, "path_selector", out.path_selector);
+  out.loss_rule = text_or(object, "loss_rule", out.loss_rule);
   out.path_count = narrow("paths", out.path_count);
   out.burst_bytes = narrow("burst_bytes", out.burst_bytes);
   out.max_payload_mtu = narrow("max_payload_mtu", out.max_payload_mtu);
@@ -128,6 +130,7 @@ std::string text_or(const json& object, const char* key, std::string_view otherw
 TransportChoice choice_of(const ConnectOptions& options) {
   return {.congestion_control = options.congestion_control,
           .path_selector = options.path_selector,
+          .loss_rule = options.loss_rule,
           .path_count = options.path_count,
           .burst_bytes = options.burst_bytes,
           .max_payload_mtu = options.max_payload_mtu,
@@ -140,6 +143,7 @@ ConnectOptions connect_options(const TransportChoice& choice, const ConnectOptio
   ConnectOptions options = base;
   options.congestion_control = choice.congestion_control;
   options.path_selector = choice.path_selector;
+  options.loss_rule = choice.loss_rule;
   options.path_count = choice.path_count;
   options.burst_bytes = choice.burst_bytes;
   options.max_payload_mtu = choice.max_payload_mtu;

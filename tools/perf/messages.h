@@ -25,6 +25,7 @@ inline constexpr std::uint64_t kControlVersion = 1;
 struct TransportChoice {
   std::string congestion_control = ConnectOptions{}.congestion_control;
   std::string path_selector = ConnectOptions{}.path_selector;
+  std::string loss_rule = ConnectOptions{}.loss_rule;
   std::uint32_t path_count = ConnectOptions{}.path_count;
   std::uint32_t burst_bytes = ConnectOptions{}.burst_bytes;
   std::uint32_t max_payload_mtu = ConnectOptions{}.max_payload_mtu;

@@ -45,7 +45,8 @@ nlohmann::json connection_json(const ConnInfo& info) {
           {"paths", info.path_count},
           {"has_crc", info.has_crc},
           {"congestion_control", info.congestion_control},
-          {"path_selector", info.path_selector}};
+          {"path_selector", info.path_selector},
+          {"loss_rule", info.loss_rule}};
 }
 
 void print(const std::string& text) {
@@ -74,7 +75,8 @@ std::string format_header(const PerfOptions& options, const ConnInfo& connection
                         describe_extent(options, is_latency), shape.has_verify ? "ON" : "OFF");
   absl::StrAppendFormat(&out, " Congestion control: %-12s Path selector     : %s\n",
                         connection.congestion_control, connection.path_selector);
-  absl::StrAppendFormat(&out, " CRC-32C           : %s\n", connection.has_crc ? "ON" : "OFF");
+  absl::StrAppendFormat(&out, " CRC-32C           : %-12s Loss rule         : %s\n",
+                        connection.has_crc ? "ON" : "OFF", connection.loss_rule);
   if (!options.faults.empty()) {
     absl::StrAppendFormat(&out, " Faults on purpose : %s\n", options.faults);
   }

@@ -208,6 +208,12 @@ Result<const PathSelectorInfo*> Registry::find_path_selector(std::string_view na
   return info;
 }
 
+Result<const LossRuleInfo*> Registry::find_loss_rule(std::string_view name) const {
+  const LossRuleInfo* info = find_by_name(loss_rules_, name);
+  if (info == nullptr) return unknown_name("loss rule", name, loss_rules_);
+  return info;
+}
+
 Result<const ProviderInfo*> Registry::find_provider(std::string_view scheme) const {
   const ProviderInfo* info = find_by_name(providers_, scheme);
   if (info == nullptr) return unknown_name("provider", scheme, providers_);

@@ -197,6 +197,8 @@ constexpr Tunable kTunables[] = {
                                      .help = "algorithm, with parameters: dcqcn:g=0.004"}),
     connect<&C::path_selector>(
         {.name = "path_selector", .type = T::kText, .help = "how packets choose a path"}),
+    connect<&C::loss_rule>(
+        {.name = "loss_rule", .type = T::kText, .help = "when a packet counts as lost"}),
     connect<&C::path_count>({.name = "path_count",
                              .unit = "paths",
                              .lowest = 1,
