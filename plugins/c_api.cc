@@ -22,8 +22,7 @@ namespace {
 
 constexpr std::uint32_t kAllRights = static_cast<std::uint32_t>(kAllAccess);
 
-spindrift_open_options default_open_options() {
-  const EndpointConfig c;
+spindrift_open_options c_options(const EndpointConfig& c) {
   return {.struct_size = sizeof(spindrift_open_options),
           .faults = nullptr,
           .capture = nullptr,
@@ -43,8 +42,9 @@ spindrift_open_options default_open_options() {
           .seed = c.seed};
 }
 
-OpenOptions to_cpp(const spindrift_open_options& c) {
-  OpenOptions out;
+// What a struct of the C API does not have stays as the settings say.
+OpenOptions to_cpp(const spindrift_open_options& c, const Settings& settings) {
+  OpenOptions out{.endpoint = settings.endpoint, .udp = settings.udp};
   if (c.faults != nullptr) out.faults = c.faults;
   if (c.capture != nullptr) out.capture = c.capture;
   out.endpoint.max_connections = c.max_connections;
@@ -123,7 +123,8 @@ void spindrift_wire_versions(uint32_t* lowest, uint32_t* highest) {
 }
 
 int spindrift_open_options_init(spindrift_open_options* options, size_t struct_size) {
-  return init_struct(options, struct_size, default_open_options());
+  return init_from_settings(options, struct_size,
+                            [](const Settings& settings) { return c_options(settings.endpoint); });
 }
 
 int spindrift_register_options_init(spindrift_register_options* options, size_t struct_size) {
@@ -135,10 +136,12 @@ int spindrift_open(const char* address, const spindrift_open_options* options,
   return guarded<int>([&]() -> int {
     if (address == nullptr) return refuse_null("the address");
     if (endpoint == nullptr) return refuse_null("the endpoint");
-    spindrift_open_options c = default_open_options();
+    const Result<Settings>& settings = process_settings();
+    if (!settings.ok()) return fail(settings.error());
+    spindrift_open_options c = c_options(settings.value().endpoint);
     const int code = options == nullptr ? SPINDRIFT_OK : read_struct(options, c);
     if (code != SPINDRIFT_OK) return code;
-    auto opened = open_endpoint(address, to_cpp(c));
+    auto opened = open_endpoint(address, to_cpp(c, settings.value()));
     if (!opened.ok()) return fail(opened.error());
     *endpoint = new spindrift_endpoint{std::move(opened.value())};
     return SPINDRIFT_OK;

@@ -30,6 +30,11 @@ int with_connection(spindrift_endpoint* handle, spindrift_conn conn, Function ca
   });
 }
 
+spindrift_listen_options c_options(const ListenOptions& options) {
+  return {
+      .struct_size = sizeof(spindrift_listen_options), .backlog = options.backlog, .reserved = 0};
+}
+
 int finish_connect(const Result<ConnId>& made, spindrift_conn* conn) {
   if (!made.ok()) return fail(made.error());
   *conn = made.value().value;
@@ -39,18 +44,17 @@ int finish_connect(const Result<ConnId>& made, spindrift_conn* conn) {
 }  // namespace
 
 int spindrift_listen_options_init(spindrift_listen_options* options, size_t struct_size) {
-  const spindrift_listen_options defaults{.struct_size = sizeof(spindrift_listen_options),
-                                          .backlog = ListenOptions{}.backlog,
-                                          .reserved = 0};
-  return init_struct(options, struct_size, defaults);
+  return init_from_settings(options, struct_size,
+                            [](const Settings& settings) { return c_options(settings.listen); });
 }
 
 int spindrift_listen(spindrift_endpoint* endpoint, const char* address,
                      const spindrift_listen_options* options, spindrift_listener* listener) {
   return with_endpoint(endpoint, [&](Endpoint& e) -> int {
     if (address == nullptr) return refuse_null("the address");
-    spindrift_listen_options c{};
-    c.backlog = ListenOptions{}.backlog;
+    const Result<Settings>& settings = process_settings();
+    if (!settings.ok()) return fail(settings.error());
+    spindrift_listen_options c = c_options(settings.value().listen);
     const int code = options == nullptr ? SPINDRIFT_OK : read_struct(options, c);
     if (code != SPINDRIFT_OK) return code;
     if (c.reserved != 0)
@@ -164,6 +168,7 @@ int spindrift_info(spindrift_endpoint* endpoint, spindrift_conn conn, spindrift_
     copy_text(from.remote_address, out.remote_address);
     copy_text(from.congestion_control, out.congestion_control);
     copy_text(from.path_selector, out.path_selector);
+    copy_text(from.loss_rule, out.loss_rule);
     write_struct(out, info->struct_size, info);
     return SPINDRIFT_OK;
   });

@@ -134,16 +134,26 @@ std::size_t copy_text(std::string_view text, char* buffer, std::size_t capacity)
   return text.size();
 }
 
+const Result<Settings>& process_settings() {
+  static const Result<Settings> settings = load_settings();
+  return settings;
+}
+
 int read_options(const spindrift_connect_options* given, ConnectOptions& out) {
+  const Result<Settings>& settings = process_settings();
+  if (!settings.ok()) return fail(settings.error());
+  out = settings.value().connect;
   if (given == nullptr) return SPINDRIFT_OK;
-  spindrift_connect_options c = c_options(ConnectOptions{});
+  spindrift_connect_options c = c_options(out);
   int code = read_struct(given, c);
   if (code == SPINDRIFT_OK) code = check_options(c);
   if (code != SPINDRIFT_OK) return code;
   if (c.congestion_control != nullptr) out.congestion_control = c.congestion_control;
   if (c.path_selector != nullptr) out.path_selector = c.path_selector;
+  if (c.loss_rule != nullptr) out.loss_rule = c.loss_rule;
   const auto* bytes = static_cast<const std::byte*>(c.private_data);
   if (c.private_bytes != 0) out.private_data.assign(bytes, bytes + c.private_bytes);
+  if (c.local_address_count != 0) out.local_addresses.clear();
   for (std::size_t i = 0; i < c.local_address_count; ++i)
     out.local_addresses.emplace_back(c.local_addresses[i]);
   out.path_count = c.path_count;
@@ -175,7 +185,21 @@ Duration timeout_of(std::int64_t ns) {
 using namespace spindrift;
 
 int spindrift_connect_options_init(spindrift_connect_options* options, size_t struct_size) {
-  return c_api::init_struct(options, struct_size, c_api::c_options(ConnectOptions{}));
+  return c_api::init_from_settings(options, struct_size, [](const Settings& settings) {
+    return c_api::c_options(settings.connect);
+  });
+}
+
+ptrdiff_t spindrift_setting_warning(size_t index, char* buffer, size_t capacity) {
+  return c_api::guarded<ptrdiff_t>([&]() -> ptrdiff_t {
+    const Result<Settings>& settings = c_api::process_settings();
+    if (!settings.ok()) return c_api::fail(settings.error());
+    const auto& warnings = settings.value().warnings;
+    if (index >= warnings.size())
+      return c_api::fail(SPINDRIFT_NOT_FOUND,
+                         absl::StrFormat("warning %d of %d", index, warnings.size()));
+    return static_cast<ptrdiff_t>(c_api::copy_text(warnings[index], buffer, capacity));
+  });
 }
 
 size_t spindrift_last_error(char* buffer, size_t capacity) {

@@ -12,6 +12,7 @@
 
 #include "spindrift/c_api.h"
 #include "spindrift/endpoint.h"
+#include "spindrift/tunables.h"
 
 // The opaque handle.
 struct spindrift_endpoint {
@@ -130,7 +131,20 @@ void copy_text(std::string_view text, char (&buffer)[kBytes]) {
   copy_text(text, buffer, kBytes);
 }
 
-// Options of the C++ API.
+// What files and the environment say, read at the first call.
+const Result<Settings>& process_settings();
+
+// The same, where the defaults are made by `defaults` of the settings of the process.
+template <class T, class Defaults>
+int init_from_settings(T* out, std::size_t room_bytes, Defaults defaults) noexcept {
+  return guarded<int>([&]() -> int {
+    const Result<Settings>& settings = process_settings();
+    if (!settings.ok()) return fail(settings.error());
+    return init_struct(out, room_bytes, defaults(settings.value()));
+  });
+}
+
+// Options of the C++ API: what the caller gives over what the settings of the process say.
 int read_options(const spindrift_connect_options* given, ConnectOptions& out);
 Duration timeout_of(std::int64_t ns);
 

@@ -8,7 +8,9 @@
  * defaults. Fields that the library does not know must be zero, or the call is refused. Of an
  * array, all elements carry the same size. Structs with defaults have an init function:
  * `spindrift_connect_options_init(&options, sizeof options)`. A null pointer to options means the
- * defaults.
+ * defaults. The defaults are those of config.h, changed by the settings of files and of the
+ * environment (tunables.h), which are read once, by the first call that needs them. Calls that need
+ * settings that cannot be read are refused with the sentence that names the value and its place.
  *
  * Functions that return int return SPINDRIFT_OK or a negative code, and those that count a number
  * or a negative code; spindrift_last_error() then has the sentence that names the value, the limit
@@ -49,6 +51,10 @@ SPINDRIFT_EXPORT void spindrift_wire_versions(uint32_t* lowest, uint32_t* highes
 /* The sentence about the last call of this thread that failed. */
 SPINDRIFT_EXPORT size_t spindrift_last_error(char* buffer, size_t capacity);
 SPINDRIFT_EXPORT const char* spindrift_error_name(int code); /* "invalid argument" */
+
+/* Names in files and in the environment that nobody knows: sentence `index`, with the nearest known
+ * name. SPINDRIFT_NOT_FOUND behind the last. */
+SPINDRIFT_EXPORT ptrdiff_t spindrift_setting_warning(size_t index, char* buffer, size_t capacity);
 
 /* --- endpoints ------------------------------------------------------------------------------ */
 
@@ -143,11 +149,11 @@ enum { SPINDRIFT_CRC_AUTO = 0, SPINDRIFT_CRC_ON = 1, SPINDRIFT_CRC_OFF = 2 };
 /* Meaning, units and bounds: ConnectOptions in config.h. */
 typedef struct spindrift_connect_options {
   size_t struct_size;
-  const char* congestion_control; /* "nscc", "dcqcn:g=0.004", "./libfoo.so" */
-  const char* path_selector;
+  const char* congestion_control; /* "nscc", "dcqcn:g=0.004", "./libfoo.so"; NULL: the default */
+  const char* path_selector;      /* NULL: the default */
   const void* private_data;
   size_t private_bytes;
-  const char* const* local_addresses; /* local_address_count of them */
+  const char* const* local_addresses; /* local_address_count of them; 0: the default */
   size_t local_address_count;
   uint32_t path_count;
   uint32_t burst_bytes;
@@ -167,6 +173,7 @@ typedef struct spindrift_connect_options {
   int64_t rto_max_ns;
   int64_t base_rtt_ns;
   uint64_t link_rate_bps;
+  const char* loss_rule; /* "per_path", "rack"; NULL: the default */
 } spindrift_connect_options;
 SPINDRIFT_EXPORT int spindrift_connect_options_init(spindrift_connect_options* options,
                                                     size_t struct_size);
@@ -241,6 +248,7 @@ typedef struct spindrift_conn_info {
   char remote_address[128];
   char congestion_control[64];
   char path_selector[64];
+  char loss_rule[64];
 } spindrift_conn_info;
 SPINDRIFT_EXPORT int spindrift_info(spindrift_endpoint* endpoint, spindrift_conn conn,
                                     spindrift_conn_info* info);

@@ -16,3 +16,5 @@ grep -q '^received: hello from C$' "$out"
 [[ "$("$hello" 2>&1 || echo "exit $?")" == *"exit 2" ]]
 if "$hello" client pigeon://x 2>"$out"; then exit 1; fi
 grep -q pigeon "$out"
+if SPINDRIFT_PATH_COUNT=0 "$hello" client udp://127.0.0.1:9 2>"$out"; then exit 1; fi
+grep -q 'environment: SPINDRIFT_PATH_COUNT is .0.; it must be 1' "$out"
