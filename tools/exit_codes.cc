@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
+#include "transport/base/printable.h"
 
 namespace spindrift::tools {
 namespace {
@@ -19,7 +20,7 @@ void on_interrupt(int /*signal*/) {
 }  // namespace
 
 int complain(std::string_view command, std::string_view sentence, int exit_code) {
-  absl::FPrintF(stderr, "spindrift %s: %s\n", command, sentence);
+  absl::FPrintF(stderr, "spindrift %s: %s\n", command, printable(sentence));
   return exit_code;
 }
 

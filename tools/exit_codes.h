@@ -9,7 +9,8 @@ inline constexpr int kExitFailure = 1;  // the network, the peer, the host, or a
 inline constexpr int kExitUsage = 2;    // wrong arguments
 inline constexpr int kExitInterrupted = 130;
 
-// Prints "spindrift perf: <sentence>" to standard error and returns `exit_code`.
+// Prints "spindrift perf: <sentence>" to standard error and returns `exit_code`. What a peer may
+// have put into the sentence does nothing to a terminal.
 int complain(std::string_view command, std::string_view sentence, int exit_code);
 
 // Flushes standard output; complains and returns kExitFailure when it could not be written.

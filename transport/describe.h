@@ -11,8 +11,6 @@ std::string format_duration(Duration duration);  // "1.5 ms"
 std::string describe_peer(const Connection& c);  // "peer 10.0.0.1:4793"
 // "last heard 5.0 s ago; 12 packets in flight; 14 of 16 paths usable (ev 3, 7 bad)"
 std::string describe_silence(const Connection& c, Time now);
-// A peer's text for a terminal: control characters and what is no UTF-8 as \xNN.
-std::string printable(std::string_view text);
 // What the algorithm and the path policy of this connection did that made no sense; empty: nothing.
 std::string describe_misfits(const Connection& c);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/bytes.h"
+#include "transport/base/printable.h"
 #include "transport/base/siphash.h"
 #include "transport/completions.h"
 #include "transport/describe.h"

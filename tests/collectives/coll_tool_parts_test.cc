@@ -6,6 +6,7 @@
 
 #include "tools/coll/account.h"
 #include "tools/coll/pattern.h"
+#include "tools/coll/report.h"
 #include "tools/coll/table.h"
 #include "tools/coll/workload.h"
 
@@ -166,6 +167,22 @@ TEST(CollAccount, ShowsPathsLossAndRepairSummedOverRanks) {
   EXPECT_NE(text.find("20  1.00 % of the packets"), std::string::npos) << text;
   EXPECT_NE(text.find("lost packets on purpose"), std::string::npos) << text;
   EXPECT_NE(text.find("16.0  each carried 5.50 % to 6.50 %"), std::string::npos) << text;
+}
+
+TEST(CollAccount, TextOfARankDoesNothingToATerminal) {
+  const auto account =
+      account_from_text(R"({"counters": {"fault_\u001b[2J": 1}, "connections": 1, "paths": 1})");
+  ASSERT_TRUE(account.ok());
+  const std::string shown = describe(account.value(), 2);
+  EXPECT_NE(shown.find("\\x1b[2J on purpose"), std::string::npos) << shown;
+}
+
+TEST(CollReport, HostNamesDoNothingToATerminal) {
+  Options options;
+  const std::string who[] = {"#  Rank 0 on \x1b[2Jhost"};
+  testing::internal::CaptureStdout();
+  Report(options, 1).begin(who);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("\\x1b[2Jhost"), std::string::npos);
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/exit_codes.h"
+#include "tools/perf/account.h"
 
 namespace spindrift::perf {
 namespace {
@@ -9,6 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 PerfOptions json_options() {
   PerfOptions options;
@@ -139,6 +144,22 @@ TEST(Account, TextLeavesOutCountersThatAreZero) {
       format_account("Title", {.counters = {{"packets_sent", 4}, {"crc_errors", 0}}});
   EXPECT_THAT(text, HasSubstr("packets_sent"));
   EXPECT_THAT(text, testing::Not(HasSubstr("crc_errors")));
+}
+
+// What a peer sends is shown, not obeyed: ESC begins commands of terminals.
+TEST(Report, TextOfAPeerDoesNothingToATerminal) {
+  const nlohmann::json account = {{"counters", {{"\x1b[2J", 1}}},
+                                  {"state", {{"a\nb", 2.5}}},
+                                  {"paths", {{{"state", "\x1b]0;x\x07"}, {"packets", 3}}}}};
+  const std::string shown = format_account("their side", parse_account(account));
+  EXPECT_THAT(shown, HasSubstr("\\x1b[2J"));
+  EXPECT_THAT(shown, HasSubstr("a\\x0ab"));
+  EXPECT_THAT(shown, HasSubstr("\\x1b]0;x\\x07"));
+  EXPECT_THAT(shown, Not(HasSubstr("\x1b")));
+
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(tools::complain("perf", "it reports: \x1b[31mred", 1), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "spindrift perf: it reports: \\x1b[31mred\n");
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/transport/forger.h"
-#include "transport/describe.h"
 #include "transport/open_connection.h"
 
 namespace spindrift::test {
@@ -285,15 +284,6 @@ TEST_F(LyingPeer, PutsControlCharactersIntoItsReason) {
   for (int i = 0; i < 1000 && pair.at_a->phase == Phase::kConnecting; ++i)
     pair.step();
   EXPECT_THAT(pair.at_a->error, HasSubstr("\\x1b[2Jgo\\x0aaway\\x7f\\xc2\\x9b \\xff \u00e9"));
-}
-
-TEST(Printable, KeepsWordsOfAnyLanguageAndSpellsOutTheRest) {
-  EXPECT_EQ(printable("plain text, \u00e9 \u4e2d \U0001f600"),
-            "plain text, \u00e9 \u4e2d \U0001f600");
-  EXPECT_EQ(printable(std::string_view("\0\t\r", 3)), "\\x00\\x09\\x0d");
-  EXPECT_EQ(printable("\xe4\xb8"), "\\xe4\\xb8");  // cut short
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");  // no shortest form
-  EXPECT_EQ(printable(""), "");
 }
 
 }  // namespace

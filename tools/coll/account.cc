@@ -5,6 +5,8 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "transport/base/printable.h"
+
 namespace spindrift::coll {
 namespace {
 
@@ -97,7 +99,7 @@ std::string describe(const Account& account, std::uint32_t ranks) {
   text += line("marked by congestion (ECN)", account.counters.value("marked_received"));
   for (const auto& entry : account.counters.entries()) {
     if (!entry.first.starts_with(kFaultPrefix) || entry.second == 0) continue;
-    std::string label = entry.first.substr(kFaultPrefix.size());
+    std::string label = printable(entry.first.substr(kFaultPrefix.size()));
     std::replace(label.begin(), label.end(), '_', ' ');
     text += line(label + " on purpose", entry.second);
   }

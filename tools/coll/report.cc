@@ -5,6 +5,8 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "transport/base/printable.h"
+
 namespace spindrift::coll {
 namespace {
 
@@ -54,7 +56,7 @@ void Report::begin(std::span<const std::string> who) {
   }
   text += "#\n# Using ranks\n";
   for (const std::string& line : who_)
-    text += line + "\n";
+    text += printable(line) + "\n";
   print(text);
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "tools/perf/messages.h"
+#include "transport/base/printable.h"
 
 namespace spindrift::perf {
 namespace {
@@ -135,10 +136,10 @@ Account parse_account(const nlohmann::json& object) {
 std::string format_account(std::string_view title, const Account& account) {
   std::string out = absl::StrFormat(" %s\n", title);
   for (const auto& [name, value] : account.counters.entries()) {
-    if (value != 0) absl::StrAppendFormat(&out, "   %-36s %16u\n", name, value);
+    if (value != 0) absl::StrAppendFormat(&out, "   %-36s %16u\n", printable(name), value);
   }
   for (const auto& [name, value] : account.state) {
-    absl::StrAppendFormat(&out, "   %-36s %16s\n", name, format_value(value));
+    absl::StrAppendFormat(&out, "   %-36s %16s\n", printable(name), format_value(value));
   }
   const std::uint64_t total = total_packets(account);
   if (total == 0) return out;
@@ -146,9 +147,9 @@ std::string format_account(std::string_view title, const Account& account) {
                         "share", "lost", "marked", "rtt[usec]");
   for (std::size_t i = 0; i < account.paths.size(); ++i) {
     const PathAccount& path = account.paths[i];
-    absl::StrAppendFormat(&out, "   %4u %-6s %12u %7.2f%% %10u %10u %10.1f\n", i, path.state,
-                          path.packets, share_percent(path, total), path.lost, path.marked,
-                          path.rtt_us);
+    absl::StrAppendFormat(&out, "   %4u %-6s %12u %7.2f%% %10u %10u %10.1f\n", i,
+                          printable(path.state), path.packets, share_percent(path, total),
+                          path.lost, path.marked, path.rtt_us);
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include "tools/perf/bandwidth.h"
 #include "tools/perf/latency.h"
 #include "tools/perf/opening.h"
+#include "transport/base/printable.h"
 
 namespace spindrift::perf {
 namespace {
@@ -73,7 +74,7 @@ void Server::announce() const {
 
 void Server::say(const std::string& line) const {
   if (options_.ready_fd >= 0) return;
-  absl::PrintF("%s\n", line);
+  absl::PrintF("%s\n", printable(line));
   std::fflush(stdout);
 }
 
