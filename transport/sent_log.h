@@ -191,6 +191,10 @@ class SentLog {
     }
     return longest == nullptr ? oldest_ : longest->psn;
   }
+  const SentUnit* path_head(PathId path) const {
+    const std::uint32_t head = paths_[path.value].head;
+    return head == kNone ? nullptr : &units_[head];
+  }
   SentUnit* path_head(PathId path) { return at(paths_[path.value].head); }
   SentUnit* path_next(const SentUnit& unit) { return at(unit.next); }
   std::uint32_t path_in_flight(PathId path) const { return paths_[path.value].in_flight; }

@@ -157,6 +157,7 @@ void PathTable::add_rtt(PathId id, Duration rtt) {
 void PathTable::set_bad(PathId id, Time now, Duration rto) {
   Path& path = paths_[id.value];
   path.state = PathState::kBad;
+  path.bad_since = now;
   ++path.counters.times_bad;
   usable_.erase(id);
   bad_.insert(id);

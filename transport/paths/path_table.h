@@ -59,6 +59,8 @@ class PathTable {
 
   void deny(PathId path, bool is_denied);
   PathState state(PathId path) const { return paths_[path.value].state; }
+  // When it became BAD; of a BAD path only.
+  Time bad_since(PathId path) const { return paths_[path.value].bad_since; }
   std::uint32_t usable() const { return usable_.size(); }  // GOOD or SKIP
   const PathCounters& counters(PathId path) const { return paths_[path.value].counters; }
   void describe(StateWriter& out) const;
@@ -74,6 +76,7 @@ class PathTable {
     std::uint32_t burst_packets = 0;  // recent burst size, shrinking slowly
     std::uint32_t open_burst_packets = 0;
     std::uint64_t lost_in_row_packets = 0;
+    Time bad_since{};
     Time probe_due = kNever;
     Duration probe_interval{};
   };
