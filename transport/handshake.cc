@@ -73,7 +73,7 @@ void repeat_answer(EngineContext& ctx, Connection& c, const wire::Hello& hello, 
     c.payload_mtu = std::min(c.payload_mtu, hello.payload_mtu);
     lower_mtu_if_unanswered(c);
     c.handshake.send_now = true;
-  } else if (c.phase == Phase::kFailed && !c.handshake.refuse_reason.empty()) {
+  } else if (is_over(c.phase) && !c.handshake.refuse_reason.empty()) {
     c.handshake.send_refusal = true;
   } else {
     return;

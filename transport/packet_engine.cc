@@ -226,6 +226,11 @@ void PacketEngine::on_packet(const RxPacket& packet, Time now) {
     on_stranger(pds, packet);  // a late packet of a connection that had this slot before
     return;
   }
+  // It ended before it opened, while the peer may hold it for open: not known here any more.
+  if (is_over(c->phase) && !c->receive) {
+    on_stranger(pds, packet);
+    return;
+  }
   on_connection_packet(*c, pds, packet, now);
 }
 
@@ -412,6 +417,8 @@ void PacketEngine::abort(Connection& c) {
   if (is_over(c.phase)) return;
   c.wants_abort_notice = c.receive.has_value();
   c.error = "aborted by the application";
+  // The peer asks again if it has not heard of our acceptance.
+  if (c.phase == Phase::kAccepting) c.handshake.refuse_reason = "closed before it was open";
   end_connection(ctx_, c, Phase::kClosed);
   ctx_.make_ready(c);
 }

@@ -307,7 +307,10 @@ void EngineWorld::post_receive(Side side) {
 }
 
 void EngineWorld::close(Side side) {
-  if (Connection* c = connection(side)) node(side).engine->engine().close(*c, now_);
+  if (Connection* c = connection(side)) {
+    has_cause_ = has_cause_ || !carries_data(c->phase);  // not open yet: that is an abort
+    node(side).engine->engine().close(*c, now_);
+  }
   turn(side);
 }
 
