@@ -248,6 +248,8 @@ void take_response(AckWork& work, std::span<const std::byte> rest) {
   }
   const auto more = static_cast<std::int32_t>(response.modified_length - c.send->peer_credits);
   if (more > 0) c.send->peer_credits = response.modified_length;
+  if (response.return_code == static_cast<std::uint8_t>(wire::ReturnCode::kNoMoreReceives))
+    c.send->peer_has_closed = true;
   const auto duplicates = static_cast<std::int16_t>(response.message_id - c.send->peer_duplicates);
   if (duplicates <= 0) return;
   work.has_duplicates = true;
@@ -373,6 +375,13 @@ void on_not_ready(EngineContext& ctx, Connection& c, const wire::Nack& nack, Tim
   SentUnit* unit = c.send->log.find(extend(c.send->log, nack.psn));
   if (unit == nullptr || unit->state != SentUnit::State::kInFlight) return;
   SendState& send = *c.send;
+  if (send.peer_has_closed) {
+    fail_connection(ctx, c, OpStatus::kFlushed,
+                    describe_peer(c) +
+                        " has closed, and posted no RECEIVE for a message that was "
+                        "already under way: the connection has failed");
+    return;
+  }
   if (send.stalled && *send.stalled != unit->psn) {
     // One packet asks again for the stalled message; its other packets wait as lost ones do.
     const SentUnit* first = send.log.find(*send.stalled);

@@ -62,7 +62,9 @@ void build_ack(Connection& c, const AckShape& shape, TxPacket& out) {
       static_cast<std::uint16_t>(std::min<std::uint32_t>(receive.log.out_of_order(), 0xfffe));
   ack.ack_cc_state = wire::pack(state);
   wire::Response response;
-  response.return_code = static_cast<std::uint8_t>(wire::ReturnCode::kOk);
+  const bool has_closed = c.phase == Phase::kDraining || c.phase == Phase::kClosing;
+  response.return_code = static_cast<std::uint8_t>(has_closed ? wire::ReturnCode::kNoMoreReceives
+                                                              : wire::ReturnCode::kOk);
   response.message_id = receive.ack.duplicates;
   response.modified_length = c.receives->credits();
   receive.ack.told_credits = response.modified_length;

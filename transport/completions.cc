@@ -112,7 +112,8 @@ void end_requests(SendState& send, OpStatus first, OpStatus rest) {
         request.state == Request::State::kFinished && request.status != OpStatus::kOk;
     if (has_failed) {
       const bool was_never_sent =
-          request.status == OpStatus::kTimedOut && request.unacked_packets == 0;
+          request.sent_bytes == 0 && request.unacked_packets == 0 &&
+          (request.status == OpStatus::kTimedOut || request.status == OpStatus::kFlushed);
       is_broken = is_broken || !was_never_sent;
       continue;
     }

@@ -170,6 +170,7 @@ struct SendState {
   Duration stalled_backoff{};
   LossState loss;
   std::uint32_t peer_credits = 0;  // RECEIVEs the peer ever posted
+  bool peer_has_closed = false;    // ... and it posts no more
   std::uint32_t peer_received_quanta = 0;
   std::uint16_t peer_duplicates = 0;
   std::uint64_t peer_window = 0;  // PSNs above CACK the peer tracks

@@ -45,6 +45,25 @@ bool is_waiting_for_credits(const Connection& c) {
          static_cast<std::int32_t>(c.send->peer_credits - queue.next_receive_sequence) <= 0;
 }
 
+// The peer's application has closed: what has no RECEIVE there by now will never have one.
+void flush_without_receive(EngineContext& ctx, Connection& c, Time now) {
+  SendQueue& queue = c.send->queue;
+  std::uint32_t count = 0;
+  for (std::uint64_t i = queue.next_request; i != queue.requests.end_serial(); ++i) {
+    Request& request = queue.requests.at_serial(i);
+    if (request.state != Request::State::kQueued || !request.wants_receive()) continue;
+    request.state = Request::State::kFinished;
+    request.status = OpStatus::kFlushed;
+    ++count;
+  }
+  c.error = absl::StrCat(describe_peer(c), " has closed and posts no more RECEIVEs: ", count,
+                         " operations that need one were flushed");
+  c.send->credit_probe = kNever;
+  deliver_requests(ctx, c);
+  advance_close(ctx, c, now);
+  ctx.make_ready(c);  // what stood behind them may go
+}
+
 void check_rto(EngineContext& ctx, Connection& c, Time now) {
   if (rto_deadline(c) > now) return;
   ++c.counters.timeouts;
@@ -229,10 +248,12 @@ void run_open_timers(EngineContext& ctx, Connection& c, Time now) {
 
 }  // namespace
 
-void note_credit_wait(Connection& c, Time now) {
+void note_credit_wait(EngineContext& ctx, Connection& c, Time now) {
   SendState& send = *c.send;
   if (!is_waiting_for_credits(c)) {
     send.credit_probe = kNever;
+  } else if (send.peer_has_closed) {
+    flush_without_receive(ctx, c, now);
   } else if (send.credit_probe == kNever) {
     send.credit_backoff = current_rto(c);
     send.credit_probe = now + send.credit_backoff;

@@ -13,7 +13,7 @@ void run_timers(EngineContext& ctx, Connection& c, Time now);
 // Called when nothing more can be sent: if the next message waits for receive credits and nothing
 // is in flight, nothing will ever be acknowledged, and only a probe finds out about credits whose
 // update was lost.
-void note_credit_wait(Connection& c, Time now);
+void note_credit_wait(EngineContext& ctx, Connection& c, Time now);
 
 // After work completed: goes on with closing when nothing is left to do.
 void advance_close(EngineContext& ctx, Connection& c, Time now);

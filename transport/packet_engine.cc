@@ -363,7 +363,8 @@ std::size_t PacketEngine::transmit(Connection& c, std::span<TxPacket> out, Time 
   if (c.credit) note_demand(ctx_, c, now);
   more = more || owes_anything(c) || (count == out.size() && !is_over(c.phase));
   if (is_over(c.phase)) return count;
-  if (c.send) note_credit_wait(c, now);
+  if (c.send) note_credit_wait(ctx_, c, now);
+  if (is_over(c.phase)) return count;
   ctx_.arm(c, next_timer(c, now));
   return count;
 }
@@ -411,6 +412,9 @@ void PacketEngine::close(Connection& c, Time now) {
   c.phase = Phase::kDraining;
   ctx_.trace_phase(c);
   advance_close(ctx_, c, now);
+  if (c.phase != Phase::kDraining) return;
+  c.receive->ack.owes_update = true;  // that no more RECEIVEs come
+  ctx_.make_ready(c);
 }
 
 void PacketEngine::abort(Connection& c) {

@@ -69,6 +69,78 @@ TEST_P(EndpointContract, BothSidesMayCloseAtOnce) {
   EXPECT_LT(world->now() - start, 500ms);  // not by running into close_timeout
 }
 
+// Neither will ever post another RECEIVE.
+TEST_P(EndpointContract, BothSidesMayCloseThoughTheirSendsMeetNoReceive) {
+  Pair pair(*world, {});
+  ASSERT_OPENS(pair);
+  ASSERT_TRUE(pair.post_a({.user_data = 9, .kind = OpKind::kReceive}));  // of one of two
+  for (const std::uint64_t id : {1, 2})
+    ASSERT_TRUE(pair.post_b({.user_data = id, .kind = OpKind::kSend}));
+  for (const std::uint64_t id : {3, 4})
+    ASSERT_TRUE(pair.post_a({.user_data = id, .kind = OpKind::kSend}));
+  pair.run_until([] { return false; }, 5ms);
+  const Time start = world->now();
+  pair.a->close(pair.ab);
+  pair.b->close(pair.ba);
+  ASSERT_TRUE(pair.run_until([&] {
+    return has_event(pair.a_events, ConnEvent::Kind::kClosed, pair.ab) &&
+           has_event(pair.b_events, ConnEvent::Kind::kClosed, pair.ba);
+  }));
+  EXPECT_LT(world->now() - start, 500ms);  // not by running into close_timeout
+  EXPECT_THAT(user_data(pair.a_done), ElementsAre(9, 3, 4));
+  EXPECT_THAT(statuses(pair.a_done),
+              ElementsAre(OpStatus::kOk, OpStatus::kFlushed, OpStatus::kFlushed));
+  EXPECT_THAT(user_data(pair.b_done), ElementsAre(1, 2));
+  EXPECT_THAT(statuses(pair.b_done), ElementsAre(OpStatus::kOk, OpStatus::kFlushed));
+}
+
+TEST_P(EndpointContract, SendsTowardsAClosingPeerEndWhenNoReceiveIsLeft) {
+  Pair pair(*world, {});
+  ASSERT_OPENS(pair);
+  ASSERT_TRUE(pair.post_b({.user_data = 1, .kind = OpKind::kSend}));  // keeps b from its end
+  pair.b->close(pair.ba);
+  Buffer from(*pair.a, 64);
+  Buffer to(*pair.b, 64);
+  from.fill(1);
+  const Sge source = from.all();
+  ASSERT_TRUE(pair.post_a({.user_data = 2, .kind = OpKind::kSend}));
+  ASSERT_TRUE(pair.post_a(
+      {.user_data = 4, .kind = OpKind::kWrite, .local = {&source, 1}, .remote_key = to.key()}));
+  ASSERT_TRUE(pair.wait_completions(*pair.a, 2));
+  EXPECT_THAT(statuses(pair.a_done), ElementsAre(OpStatus::kFlushed, OpStatus::kOk));
+  EXPECT_TRUE(to.matches(1, 0, 64));
+  EXPECT_THAT(pair.a->last_error(pair.ab), HasSubstr("posts no more RECEIVEs"));
+  EXPECT_EQ(pair.a->info(pair.ab).value().state, ConnState::kOpen);
+  // What the peer has posted already still works, and then its end comes.
+  ASSERT_TRUE(pair.post_a({.user_data = 3, .kind = OpKind::kReceive}));
+  ASSERT_TRUE(
+      pair.run_until([&] { return has_event(pair.a_events, ConnEvent::Kind::kClosed, pair.ab); }));
+  EXPECT_THAT(user_data(pair.a_done), ElementsAre(2, 4, 3));
+  EXPECT_EQ(pair.a_done.back().status, OpStatus::kOk);
+  EXPECT_THAT(statuses(pair.b_done), ElementsAre(OpStatus::kOk));
+}
+
+// A message under way met a RECEIVE that was taken back at its deadline.
+TEST_P(EndpointContract, BothSidesMayCloseThoughASendWasTurnedAway) {
+  Pair pair(*world, {});
+  ASSERT_OPENS(pair);
+  ASSERT_TRUE(pair.post_b({.user_data = 1, .kind = OpKind::kReceive, .timeout = 1ms}));
+  ASSERT_TRUE(pair.wait_completions(*pair.b, 1));
+  ASSERT_EQ(pair.b_done[0].status, OpStatus::kTimedOut);
+  ASSERT_TRUE(pair.post_a({.user_data = 2, .kind = OpKind::kSend}));
+  ASSERT_TRUE(pair.post_b({.user_data = 3, .kind = OpKind::kSend}));  // keeps b from its end
+  pair.run_until([] { return false; }, 20ms);
+  pair.a->close(pair.ab);
+  pair.b->close(pair.ba);
+  ASSERT_TRUE(pair.run_until([&] {
+    return pair.a->info(pair.ab).value().state != ConnState::kDraining &&
+           pair.b->info(pair.ba).value().state != ConnState::kDraining;
+  })) << to_string(pair.a->info(pair.ab).value().state);
+  pair.run_until([] { return false; }, 5ms);
+  EXPECT_THAT(statuses(pair.a_done), ElementsAre(OpStatus::kFlushed));
+  EXPECT_THAT(statuses(pair.b_done), ElementsAre(OpStatus::kTimedOut, OpStatus::kFlushed));
+}
+
 TEST_P(EndpointContract, CloseNeedsNoHelpFromADeadPeer) {
   Pair::Options options;
   options.connect.close_timeout = 100ms;

@@ -288,6 +288,9 @@ class Pipeline {
     response.message_id = static_cast<std::uint16_t>(in_.u8() % 8);
     credits_ += in_.u8() % 4;
     response.modified_length = in_.u8() < 250 ? credits_ : in_.u32();
+    const bool has_closed = in_.u8() % 32 == 31;
+    response.return_code = static_cast<std::uint8_t>(has_closed ? wire::ReturnCode::kNoMoreReceives
+                                                                : wire::ReturnCode::kOk);
     return test::forge_ack(ack, response);
   }
   Bytes nack() {

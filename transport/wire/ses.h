@@ -93,6 +93,7 @@ enum class ReturnCode : std::uint8_t {
   kBadIndex = 0x19,
   kBadKey = 0x1c,
   kTooLong = 0x22,
+  kNoMoreReceives = 0x3f,  // ours
 };
 
 // RSP, 12 bytes.
