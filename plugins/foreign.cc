@@ -117,19 +117,14 @@ spindrift_plugin_signal signal_of(Time now, const Signal& signal) {
   return out;
 }
 
-// An instance. One that the plug-in could not make asks for a window of zero, which the transport
-// corrects to one packet and reports.
 class CcInstance final : public CongestionControl {
  public:
   CcInstance(const spindrift_plugin_cc& table, void* self) : table_(table), self_(self) {}
   CcInstance(const CcInstance&) = delete;
   CcInstance& operator=(const CcInstance&) = delete;
-  ~CcInstance() override {
-    if (self_ != nullptr) table_.destroy(self_);
-  }
+  ~CcInstance() override { table_.destroy(self_); }
 
   SendLimits initial() const override {
-    if (self_ == nullptr) return {.window_bytes = 0};
     spindrift_plugin_limits limits = limits_of(SendLimits{});
     table_.initial(self_, &limits);
     limits_ = limits;
@@ -180,7 +175,7 @@ class CcInstance final : public CongestionControl {
     return call([&] { table_.on_signal(self_, &one, &limits_); });
   }
   void describe(StateWriter& out) const override {
-    if (self_ != nullptr && table_.describe != nullptr) table_.describe(self_, &write_field, &out);
+    if (table_.describe != nullptr) table_.describe(self_, &write_field, &out);
   }
 
  private:
@@ -188,7 +183,6 @@ class CcInstance final : public CongestionControl {
 
   template <class Function>
   SendLimits call(Function function) {
-    if (self_ == nullptr) return {.window_bytes = 0};
     limits_.struct_size = sizeof(limits_);
     function();
     return limits_of(limits_);
@@ -205,19 +199,16 @@ class PathInstance final : public PathSelector {
       : table_(table), self_(self) {}
   PathInstance(const PathInstance&) = delete;
   PathInstance& operator=(const PathInstance&) = delete;
-  ~PathInstance() override {
-    if (self_ != nullptr) table_.destroy(self_);
-  }
+  ~PathInstance() override { table_.destroy(self_); }
 
   void pick(std::span<PathId> out) override {
     for (PathId& path : out) {
       // What the plug-in leaves alone is no path, and passed over.
       path.value = UINT16_MAX;
-      if (self_ != nullptr) table_.pick(self_, &path.value, 1);
+      table_.pick(self_, &path.value, 1);
     }
   }
   void on_feedback(std::span<const PathFeedback> feedback) override {
-    if (self_ == nullptr) return;
     for (const PathFeedback& one : feedback) {
       const spindrift_plugin_feedback given{.rtt_ns = one.rtt.count(),
                                             .packets = one.packets,
@@ -228,7 +219,7 @@ class PathInstance final : public PathSelector {
     }
   }
   void describe(StateWriter& out) const override {
-    if (self_ != nullptr && table_.describe != nullptr) table_.describe(self_, &write_field, &out);
+    if (table_.describe != nullptr) table_.describe(self_, &write_field, &out);
   }
 
  private:
@@ -246,14 +237,15 @@ std::unique_ptr<CongestionControl> make_cc(const void* origin, const FlowInfo& f
                                     .link_rate_bps = flow.link_rate.bits_per_second(),
                                     .max_window_bytes = flow.max_window_bytes,
                                     .mtu_bytes = flow.mtu_bytes};
-  return std::make_unique<CcInstance>(
-      table, table.make(table.context, &given, values.data(), values.size()));
+  void* self = table.make(table.context, &given, values.data(), values.size());
+  return self == nullptr ? nullptr : std::make_unique<CcInstance>(table, self);
 }
 
 std::unique_ptr<PathSelector> make_path_selector(const void* origin, std::uint32_t path_count,
                                                  std::uint64_t seed) {
   const auto& table = static_cast<const ForeignPathSelector*>(origin)->table();
-  return std::make_unique<PathInstance>(table, table.make(table.context, path_count, seed));
+  void* self = table.make(table.context, path_count, seed);
+  return self == nullptr ? nullptr : std::make_unique<PathInstance>(table, self);
 }
 
 }  // namespace

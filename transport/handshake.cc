@@ -354,11 +354,15 @@ void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& rep
   c.payload_mtu = hello.payload_mtu;
   c.has_crc = hello.crc == static_cast<std::uint8_t>(CrcChoice::kOn);
   c.crc_seed = crc_seed(c.nonce, c.peer_nonce);
+  const Status opened = open_data(ctx, c, hello.receive_credits, now);
+  if (!opened.ok()) {
+    fail_connection(ctx, c, OpStatus::kFlushed, opened.error().message());
+    return;
+  }
   c.phase = Phase::kOpen;
   ctx.trace_phase(c);
   ++ctx.counters.connections_opened;
   ++ctx.open_connections;
-  open_data(ctx, c, hello.receive_credits, now);
   c.receive->ack.owes_update = true;  // tells the target that its ACCEPT is here
   c.send->probes_wanted = 1;          // first RTT
   ctx.push_event(ConnEvent::Kind::kEstablished, c);
@@ -387,14 +391,18 @@ void on_hello_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Ti
 }
 
 void on_first_packet(EngineContext& ctx, Connection& c, Time now) {
+  if (c.handshake.attempts == 1 && now > c.handshake.first_sent)
+    c.rtt.add(now - c.handshake.first_sent);
+  const Status opened = open_data(ctx, c, c.peer_credits, now);
+  if (!opened.ok()) {
+    fail_connection(ctx, c, OpStatus::kFlushed, opened.error().message());
+    return;
+  }
   c.phase = Phase::kOpen;
   ctx.trace_phase(c);
   --ctx.half_open;
   ++ctx.open_connections;
   ++ctx.counters.connections_opened;
-  if (c.handshake.attempts == 1 && now > c.handshake.first_sent)
-    c.rtt.add(now - c.handshake.first_sent);
-  open_data(ctx, c, c.peer_credits, now);
   ctx.push_event(ConnEvent::Kind::kEstablished, c);
   c.receive->ack.owes_update = true;
   ctx.make_ready(c);

@@ -40,6 +40,14 @@ FlowInfo flow_info(const EngineContext& ctx, const Connection& c, Time now) {
   return info;
 }
 
+Error not_made(std::string_view kind, const std::string& chosen, std::string_view name) {
+  return Error(ErrorCode::kUnavailable,
+               absl::StrCat(std::string(kind), chosen, ": the plug-in could not make an instance (",
+                            std::string(name),
+                            " returned none from make); its own documentation "
+                            "may say what it needs"));
+}
+
 }  // namespace
 
 Status check_options(EngineContext& ctx, const ConnectOptions& o) {
@@ -183,15 +191,20 @@ void take_peer_traits(Connection& c, const wire::Hello& hello, const NetAddress&
   c.last_remote = 0;
 }
 
-void open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, Time now) {
+Status open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, Time now) {
   const auto paths = static_cast<std::uint32_t>(c.routes.size());
-  c.paths.emplace(c.selector->create(paths, ctx.rng.next()), paths);
-  c.paths->count_wild_picks_in(c.counters.path_picks_out_of_range);
+  auto selector = c.selector->create(paths, ctx.rng.next());
+  if (selector == nullptr)
+    return not_made("path selector ", c.options.path_selector, c.selector->name);
   const FlowInfo info = flow_info(ctx, c, now);
-  c.flow.emplace(c.cc.info->create(info, c.cc.values),
-                 std::max<std::uint64_t>(c.options.burst_bytes, info.mtu_bytes),
-                 info.max_window_bytes,
-                 LimitCheck(info, c.cc.info->traits, c.counters.cc_limits_clamped));
+  auto algorithm = c.cc.info->create(info, c.cc.values);
+  if (algorithm == nullptr)
+    return not_made("congestion control ", c.options.congestion_control, c.cc.info->name);
+  c.paths.emplace(std::move(selector), paths);
+  c.paths->count_wild_picks_in(c.counters.path_picks_out_of_range);
+  c.flow.emplace(
+      std::move(algorithm), std::max<std::uint64_t>(c.options.burst_bytes, info.mtu_bytes),
+      info.max_window_bytes, LimitCheck(info, c.cc.info->traits, c.counters.cc_limits_clamped));
   const std::uint32_t window = std::min(ctx.config.window_packets,
                                         c.peer.window_packets == 0 ? 128U : c.peer.window_packets);
   c.send.emplace(ctx.config, window, paths, Psn{c.first_psn.value + 1});
@@ -206,6 +219,7 @@ void open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, Ti
   if (c.cc.info->traits.is_receiver_driven) open_credit(ctx, c);
   if (ctx.identity.progresses_alone && c.options.keepalive != Duration{})
     c.next_keepalive = now + c.options.keepalive;
+  return ok_status();
 }
 
 std::uint32_t largest_payload_mtu(const EngineContext& ctx, const Connection& c) {

@@ -18,7 +18,8 @@ Status make_routes(EngineContext& ctx, Connection& c);
 // What the peer said about itself.
 void take_peer_traits(Connection& c, const wire::Hello& hello, const NetAddress& source);
 // Sequence numbers, window, congestion control: after this, data may flow.
-void open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, Time now);
+[[nodiscard]] Status open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits,
+                               Time now);
 
 // Largest payload MTU that every pair of rails carries, a multiple of 128; 0: not even the
 // smallest.

@@ -143,7 +143,8 @@ struct CcInfo {
   std::unique_ptr<CongestionControl> (*make)(const FlowInfo& flow,
                                              std::span<const double> values) = nullptr;
   // Instead of `make` where a plain function cannot know enough (plug-ins): gets `origin`, which
-  // lives as long as the process.
+  // lives as long as the process. Null when the plug-in could not make an instance; the connection
+  // then fails.
   std::unique_ptr<CongestionControl> (*make_from)(const void* origin, const FlowInfo& flow,
                                                   std::span<const double> values) = nullptr;
   const void* origin = nullptr;

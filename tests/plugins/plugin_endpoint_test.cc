@@ -92,8 +92,7 @@ TEST_F(PluginEndpoint, LimitsThatMakeNoSenseAreCorrectedCountedAndNamed) {
   for (const Nonsense& one :
        {Nonsense{"no_window", "window of less than one packet"},
         Nonsense{"absurd_rate", "above the link's"}, Nonsense{"crawl", "below 1 Mb/s"},
-        Nonsense{"past_timer", "timer in the past"}, Nonsense{"no_credit", "credit"},
-        Nonsense{"nothing", "window of less than one packet"}}) {
+        Nonsense{"past_timer", "timer in the past"}, Nonsense{"no_credit", "credit"}}) {
     SCOPED_TRACE(one.name);
     open({.congestion_control = plugin("nonsense") + ":" + one.name});
     move_bytes();
@@ -104,13 +103,38 @@ TEST_F(PluginEndpoint, LimitsThatMakeNoSenseAreCorrectedCountedAndNamed) {
 }
 
 TEST_F(PluginEndpoint, PicksThatAreNoPathAreReplacedCountedAndNamed) {
-  for (const char* name : {"wild_picks", "no_selector"}) {
-    SCOPED_TRACE(name);
-    open({.path_selector = plugin("nonsense") + ":" + name});
-    move_bytes();
-    EXPECT_GT(count("path_picks_out_of_range"), 0U);
-    EXPECT_THAT(pair_->a->last_error(pair_->ab), HasSubstr(name));
-  }
+  open({.path_selector = plugin("nonsense") + ":wild_picks"});
+  move_bytes();
+  EXPECT_GT(count("path_picks_out_of_range"), 0U);
+  EXPECT_THAT(pair_->a->last_error(pair_->ab), HasSubstr("wild_picks"));
+}
+
+// Whichever side it is that cannot.
+TEST_F(PluginEndpoint, AnInstanceThatCannotBeMadeFailsTheConnectionByName) {
+  const std::string nothing = plugin("nonsense") + ":nothing";
+  const std::string no_selector = plugin("nonsense") + ":no_selector";
+  for (const bool is_initiator : {true, false})
+    for (const Chosen& chosen :
+         {Chosen{.congestion_control = nothing}, Chosen{.path_selector = no_selector}}) {
+      pair_.reset();
+      world_ = all_worlds()[0].make();
+      Pair::Options options;
+      ConnectOptions& theirs = is_initiator ? options.connect : options.accept;
+      theirs.congestion_control = chosen.congestion_control;
+      theirs.path_selector = chosen.path_selector;
+      pair_ = std::make_unique<Pair>(*world_, options);
+      const Time start = world_->now();
+      EXPECT_FALSE(pair_->open());
+      ASSERT_TRUE(pair_->run_until([&] {
+        return has_event(pair_->a_events, ConnEvent::Kind::kFailed, pair_->ab) &&
+               has_event(pair_->b_events, ConnEvent::Kind::kFailed, pair_->ba);
+      }));
+      EXPECT_LT(world_->now() - start, std::chrono::seconds(1));
+      const std::string error =
+          is_initiator ? pair_->a->last_error(pair_->ab) : pair_->b->last_error(pair_->ba);
+      EXPECT_THAT(error, HasSubstr("could not make an instance"));
+      EXPECT_THAT(error, HasSubstr(chosen.congestion_control == nothing ? nothing : no_selector));
+    }
 }
 
 TEST_F(PluginEndpoint, FieldsThatAreNoNumbersAreLeftOut) {
