@@ -122,9 +122,10 @@ void EndpointImpl::turn() {
   on_released(ctx_, io_->released());  // before acknowledgements come: what they finish needs it
   ctx_.has_new_data = false;
   receive_some(now);
-  if (answers_.defers_after(ctx_.has_new_data, now)) return;
-  engine_.on_timers(now);
-  transmit_some(now);
+  if (!answers_.defers_after(ctx_.has_new_data, now)) {
+    engine_.on_timers(now);
+    transmit_some(now);
+  }
   if (ctx_.counters.connections_failed != traced_failures_) [[unlikely]]
     trace_failures();
 }
