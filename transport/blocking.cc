@@ -54,8 +54,10 @@ Result<ConnId> wait_open(Endpoint& endpoint, ConnId conn, Duration timeout) {
     return state != ConnState::kConnecting;
   });
   if (is_settled && state == ConnState::kOpen) return conn;
-  return Error(is_settled ? ErrorCode::kUnavailable : ErrorCode::kTimedOut,
-               endpoint.last_error(conn));
+  const Error why(is_settled ? ErrorCode::kUnavailable : ErrorCode::kTimedOut,
+                  endpoint.last_error(conn));
+  endpoint.release(conn);  // the caller never learns its id
+  return why;
 }
 
 }  // namespace
@@ -70,18 +72,17 @@ Result<ConnId> connect_and_wait(Endpoint& endpoint, std::string_view address,
 
 Result<ConnId> accept_one(Endpoint& endpoint, Duration timeout, const ConnectOptions& options) {
   ConnEvent event;
-  const bool has_come = progress_until(endpoint, timeout, [&] {
-    while (endpoint.poll_events(std::span(&event, 1)) == 1)
-      if (event.kind == ConnEvent::Kind::kRequest) return true;
-    return false;
-  });
+  const bool has_come = progress_until(
+      endpoint, timeout, [&] { return endpoint.take_event(ConnEvent::Kind::kRequest, event); });
   if (!has_come)
     return Error(ErrorCode::kTimedOut,
                  absl::StrCat("nobody connected within ", format_duration(timeout)));
   const Status accepted = endpoint.accept(event.conn, options);
   if (!accepted.ok()) {
     // Who asked learns why, unless accept() has told already.
-    if (endpoint.reject(event.conn, accepted.error().message()).ok()) endpoint.progress();
+    static_cast<void>(endpoint.reject(event.conn, accepted.error().message()));
+    endpoint.progress();
+    endpoint.release(event.conn);
     return accepted.error();
   }
   return wait_open(endpoint, event.conn, options.connect_timeout + std::chrono::seconds(1));

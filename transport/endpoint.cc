@@ -204,6 +204,22 @@ std::size_t EndpointImpl::poll_events(std::span<ConnEvent> out) {
   return count;
 }
 
+bool EndpointImpl::take_event(ConnEvent::Kind kind, ConnEvent& out) {
+  const std::lock_guard guard(lock_);
+  bool is_taken = false;
+  for (std::size_t i = ctx_.events.size(); i != 0; --i) {
+    const ConnEvent event = ctx_.events.front();
+    ctx_.events.pop_front();
+    if (is_taken || event.kind != kind) {
+      ctx_.events.push_back(event);
+    } else {
+      out = event;
+      is_taken = true;
+    }
+  }
+  return is_taken;
+}
+
 bool EndpointImpl::has_news() const {
   return !ctx_.completions.is_empty() || !ctx_.events.is_empty();
 }

@@ -53,6 +53,7 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   void abort(ConnId conn) override;
   void release(ConnId conn) override;
   std::size_t poll_events(std::span<ConnEvent> out) override;
+  bool take_event(ConnEvent::Kind kind, ConnEvent& out) override;
   Result<ConnInfo> info(ConnId conn) const override;
   Status deny_path(ConnId conn, PathId path, bool is_denied) override;
   Result<SharedQueueId> create_shared_receive_queue(std::uint32_t capacity) override;

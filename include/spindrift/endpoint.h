@@ -120,6 +120,8 @@ class Endpoint {
   // Forgets a closed or failed connection and its id. Done for all by the destructor.
   virtual void release(ConnId conn) = 0;
   [[nodiscard]] virtual std::size_t poll_events(std::span<ConnEvent> out) = 0;
+  // Takes the oldest event of one kind and leaves the others; false: there is none.
+  [[nodiscard]] virtual bool take_event(ConnEvent::Kind kind, ConnEvent& out) = 0;
   [[nodiscard]] virtual Result<ConnInfo> info(ConnId conn) const = 0;
   // Operator's choice: a denied path carries nothing until allowed again.
   [[nodiscard]] virtual Status deny_path(ConnId conn, PathId path, bool is_denied) = 0;
@@ -170,7 +172,8 @@ class Endpoint {
 };
 
 // Waiting made short, for programs that have nothing else to do. All take the time they may need;
-// errors name what did not come.
+// errors name what did not come. connect_and_wait() and accept_one() leave the events of other
+// connections where they are, and release what did not open.
 [[nodiscard]] SPINDRIFT_EXPORT Result<ConnEvent> wait_event(Endpoint& endpoint, Duration timeout);
 [[nodiscard]] SPINDRIFT_EXPORT Result<Completion> wait_completion(Endpoint& endpoint,
                                                                   Duration timeout);

@@ -75,6 +75,14 @@ class FakeEndpoint final : public Endpoint {
   void close(ConnId) override {}
   void abort(ConnId conn) override { end(conn, OpStatus::kFlushed); }
   void release(ConnId) override {}
+  bool take_event(ConnEvent::Kind kind, ConnEvent& out) override {
+    const auto found = std::find_if(events.begin(), events.end(),
+                                    [kind](const ConnEvent& one) { return one.kind == kind; });
+    if (found == events.end()) return false;
+    out = *found;
+    events.erase(found);
+    return true;
+  }
   std::size_t poll_events(std::span<ConnEvent> out) override {
     std::size_t count = 0;
     for (; count < out.size() && !events.empty(); ++count) {

@@ -82,5 +82,36 @@ TEST(Blocking, ConnectAndWaitTellsWhyItFailed) {
       << conn.error().message();
 }
 
+TEST(Blocking, WhatDidNotOpenLeavesNoSlotTaken) {
+  auto endpoint = open_endpoint("udp://127.0.0.1:0", {.endpoint = {.max_connections = 1}});
+  ASSERT_TRUE(endpoint.ok());
+  const ConnectOptions options{.connect_timeout = milliseconds(50)};
+  for (int i = 0; i < 3; ++i) {
+    const auto conn = connect_and_wait(*endpoint.value(), "udp://127.0.0.1:9", options);
+    ASSERT_FALSE(conn.ok());
+    EXPECT_NE(conn.error().message().find("127.0.0.1:9"), std::string::npos)
+        << conn.error().message();
+  }
+}
+
+TEST(Blocking, AcceptOneLeavesTheEventsOfOthers) {
+  auto server = open_endpoint("udp://127.0.0.1:0");
+  auto client = open_endpoint("udp://127.0.0.1:0", {.endpoint = {.has_guardian = true}});
+  ASSERT_TRUE(server.ok() && client.ok());
+  Endpoint& endpoint = *server.value();
+  ASSERT_TRUE(endpoint.listen("udp://127.0.0.1:0").ok());
+  const auto other = endpoint.connect("udp://127.0.0.1:9", {.connect_timeout = milliseconds(50)});
+  ASSERT_TRUE(other.ok());
+  while (endpoint.info(other.value()).value().state == ConnState::kConnecting)
+    endpoint.progress();
+  ASSERT_TRUE(client.value()->connect(endpoint.local_addresses().at(0)).ok());
+  const auto accepted = accept_one(endpoint, std::chrono::seconds(10));
+  ASSERT_TRUE(accepted.ok()) << accepted.error().message();
+  ConnEvent event;
+  ASSERT_EQ(endpoint.poll_events(std::span(&event, 1)), 1U);
+  EXPECT_EQ(event.kind, ConnEvent::Kind::kFailed);
+  EXPECT_EQ(event.conn, other.value());
+}
+
 }  // namespace
 }  // namespace spindrift
