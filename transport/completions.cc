@@ -209,11 +209,32 @@ void resume_blocked(EngineContext& ctx) {
   }
 }
 
+void orphan(EngineContext& ctx, const Request& request) {
+  for (const Sge& piece : request.list()) {
+    ctx.memory.read_by(piece.region, request.last_transmission);
+    ctx.memory.drop(piece.region);
+  }
+  if (request.inline_buffer == kNoInlineBuffer) return;
+  if (request.last_transmission <= ctx.released) {
+    ctx.free_inline.push_back(request.inline_buffer);
+    return;
+  }
+  ctx.orphaned_inline.push_back(
+      {.last_transmission = request.last_transmission, .buffer = request.inline_buffer});
+  ctx.is_release_awaited = true;
+}
+
 void on_released(EngineContext& ctx, std::uint64_t released) {
   ctx.released = released;
   // Rare: every turn comes here, and there may be many connections.
   if (!ctx.is_release_awaited) return;
   ctx.is_release_awaited = false;
+  std::erase_if(ctx.orphaned_inline, [&ctx](const OrphanedInline& one) {
+    if (one.last_transmission > ctx.released) return false;
+    ctx.free_inline.push_back(one.buffer);
+    return true;
+  });
+  if (!ctx.orphaned_inline.empty()) ctx.is_release_awaited = true;
   for (auto& holder : ctx.connections)
     if (holder && holder->send && !holder->send->queue.requests.is_empty())
       deliver_requests(ctx, *holder);

@@ -14,6 +14,8 @@ bool take_back(EngineContext& ctx, Connection& c, ReceiveSlot& slot);
 
 // After poll() made room.
 void resume_blocked(EngineContext& ctx);
+// Work whose connection is released. What the provider may still read waits for it.
+void orphan(EngineContext& ctx, const Request& request);
 // After the provider released payload.
 void on_released(EngineContext& ctx, std::uint64_t released);
 

@@ -80,7 +80,8 @@ Result<MemoryRegion> EndpointImpl::register_memory(std::span<std::byte> bytes, A
 
 Status EndpointImpl::deregister_memory(const MemoryRegion& region) {
   const std::lock_guard guard(lock_);
-  Status status = ctx_.memory.remove(region);
+  on_released(ctx_, io_->released());
+  Status status = ctx_.memory.remove(region, ctx_.released);
   if (!status.ok()) return remember(ConnId{}, status.error());
   return status;
 }

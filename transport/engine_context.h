@@ -65,6 +65,12 @@ struct TraceDetail {
   std::uint64_t second = 0;
 };
 
+// An inline buffer of a connection that was released while the provider still read from it.
+struct OrphanedInline {
+  std::uint64_t last_transmission = 0;
+  std::uint32_t buffer = 0;
+};
+
 struct EngineContext {
   EngineContext(const EndpointConfig& endpoint_config, const Registry& names,
                 RailDirectory& directory, const EngineIdentity& who)
@@ -105,6 +111,7 @@ struct EngineContext {
   std::vector<std::unique_ptr<SharedReceiveQueue>> shared_queues;
   std::vector<std::byte> inline_bytes;
   std::vector<std::uint32_t> free_inline;
+  std::vector<OrphanedInline> orphaned_inline;
   std::uint64_t transmissions = 0;  // packets handed to the provider
   std::uint64_t released = 0;       // of these, payload no longer referenced
   bool is_release_awaited = false;  // by a finished request, to be delivered

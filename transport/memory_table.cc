@@ -41,6 +41,7 @@ Result<MemoryRegion> MemoryTable::add(std::span<std::byte> bytes, Access access,
   region.access = access;
   region.is_line_ordered = options.is_line_ordered;
   region.holds = 0;
+  region.last_transmission = 0;
   ++region.epoch;
   region.key = (random << kIndexBits) | index;
   if ((region.key >> kIndexBits) == 0) region.key |= 1ULL << kIndexBits;  // never zero: free
@@ -52,7 +53,7 @@ Result<MemoryRegion> MemoryTable::add(std::span<std::byte> bytes, Access access,
   return out;
 }
 
-Status MemoryTable::remove(const MemoryRegion& region) {
+Status MemoryTable::remove(const MemoryRegion& region, std::uint64_t released) {
   const Region* found = find_local(region.local);
   if (found == nullptr)
     return Error(ErrorCode::kNotFound, "this region is not registered, or no longer");
@@ -62,6 +63,15 @@ Status MemoryTable::remove(const MemoryRegion& region) {
                               " pieces of work that have not completed; poll their completions or "
                               "abort the connection first"));
   const std::uint32_t index = region.local.value & kIndexMask;
+  if (found->last_transmission > released) {
+    // A key that names another index is found by nobody.
+    regions_[index].key = (1ULL << kIndexBits) | (index ^ 1U);
+    regions_[index].bytes = 0;
+    return Error(ErrorCode::kUnavailable,
+                 "the provider still reads from the region, for a READ of a peer or a connection "
+                 "that was released. Its keys are dead already; call progress() and deregister it "
+                 "again, and leave the memory alone until then");
+  }
   regions_[index].key = 0;
   regions_[index].data = nullptr;
   // A key must never name another region: an index whose epochs are used up rests for ever.

@@ -1,6 +1,7 @@
 #pragma once
 // Registered regions: keys, bounds, rights, epochs. Every packet that names remote memory and every
 // local scatter/gather entry is checked here.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -24,7 +25,10 @@ class MemoryTable {
   // `random` supplies the unguessable part of the key (44 bits are used).
   Result<MemoryRegion> add(std::span<std::byte> bytes, Access access,
                            const RegisterOptions& options, std::uint64_t random);
-  Status remove(const MemoryRegion& region);
+  // `released`: transmissions up to this one are no longer read by the provider. While it still
+  // reads the region for a peer's READs, or for a connection that was released, the remote key dies
+  // and the rest waits: kUnavailable.
+  Status remove(const MemoryRegion& region, std::uint64_t released);
 
   // Local work. `needs_write`: the region must grant kLocalWrite.
   struct Cover {
@@ -50,6 +54,14 @@ class MemoryTable {
     Region& region = regions_[key.value & kIndexMask];
     SPINDRIFT_CHECK(region.holds > 0);
     --region.holds;
+  }
+
+  // Payload of this transmission lies in the region: nobody holds it, but it must stay.
+  void read_by(LocalKey key, std::uint64_t transmission) {
+    read_by(key.value & kIndexMask, transmission);
+  }
+  void read_by_remote_key(std::uint64_t key, std::uint64_t transmission) {
+    read_by(key & kIndexMask, transmission);
   }
 
   struct Target {
@@ -79,11 +91,15 @@ class MemoryTable {
     std::byte* data = nullptr;
     std::uint64_t bytes = 0;
     std::uint64_t key = 0;  // zero: free
+    std::uint64_t last_transmission = 0;
     std::uint32_t epoch = 0;
     std::uint32_t holds = 0;
     Access access = Access::kLocalRead;
     bool is_line_ordered = false;
   };
+  void read_by(std::uint64_t index, std::uint64_t transmission) {
+    regions_[index].last_transmission = std::max(regions_[index].last_transmission, transmission);
+  }
   const Region* find_local(LocalKey key) const {
     const std::uint32_t index = key.value & kIndexMask;
     if (index >= regions_.size()) return nullptr;

@@ -127,6 +127,7 @@ bool build_response(EngineContext& ctx, Connection& c, const SentUnit& unit, TxP
     if (from.code != wire::ReturnCode::kOk) return false;
     out.payload[0] = {from.data, payload};
     out.payload_pieces = 1;
+    ctx.memory.read_by_remote_key(work.key, ctx.transmissions + 1);
   }
   out.header = out.header.first(bytes);
   work.last_transmission = ctx.transmissions + 1;

@@ -131,6 +131,7 @@ PacketEngine::PacketEngine(const EndpointConfig& config, const Registry& registr
     ctx_.free_slots.push_back(static_cast<std::uint16_t>(i));
   ctx_.inline_bytes.resize(std::size_t{config.inline_buffers} * kMaxInlineBytes);
   ctx_.free_inline.reserve(config.inline_buffers);
+  ctx_.orphaned_inline.reserve(config.inline_buffers);
   for (std::uint32_t i = config.inline_buffers; i != 0; --i)
     ctx_.free_inline.push_back(i - 1);
 }
@@ -440,8 +441,7 @@ void PacketEngine::release(Connection& c) {
     }
   if (c.send)
     while (!c.send->queue.requests.is_empty()) {
-      for (const Sge& piece : c.send->queue.requests.front().list())
-        ctx_.memory.drop(piece.region);
+      orphan(ctx_, c.send->queue.requests.front());
       c.send->queue.requests.pop_front();
     }
   free_slot(ctx_, c);

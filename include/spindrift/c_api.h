@@ -131,7 +131,8 @@ typedef struct spindrift_region {
 SPINDRIFT_EXPORT int spindrift_register(spindrift_endpoint* endpoint, void* data, size_t bytes,
                                         uint32_t rights, const spindrift_register_options* options,
                                         spindrift_region* region);
-/* Refused (SPINDRIFT_UNAVAILABLE) while work that names the region is outstanding. */
+/* Refused (SPINDRIFT_UNAVAILABLE) while work that names the region is outstanding, or while the
+ * provider still reads from it: progress, and try again. */
 SPINDRIFT_EXPORT int spindrift_deregister(spindrift_endpoint* endpoint,
                                           const spindrift_region* region);
 

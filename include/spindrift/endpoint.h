@@ -95,7 +95,9 @@ class Endpoint {
   [[nodiscard]] virtual Result<MemoryRegion> register_memory(
       std::span<std::byte> bytes, Access access, const RegisterOptions& options = {}) = 0;
   // The key is dead when this returns. Refused (kUnavailable) while local work that names the
-  // region is outstanding.
+  // region is outstanding (then the key lives on), or while a provider that sends in place still
+  // reads from it, for a READ of a peer or a connection that was released: progress() and try
+  // again.
   [[nodiscard]] virtual Status deregister_memory(const MemoryRegion& region) = 0;
 
   // Connections. Addresses: "udp://10.0.0.1:4793" or a list of rails,

@@ -257,7 +257,7 @@ void EngineWorld::leave_both() {
   for (const Side side : {Side::kA, Side::kB}) {
     leave(side);
     Node& n = node(side);
-    if (failure_.empty() && !n.engine->context().memory.remove(n.region).ok())
+    if (failure_.empty() && !n.engine->context().memory.remove(n.region, UINT64_MAX).ok())
       fail(absl::StrCat("all work of ", name_of(side), " has ended and its memory is still held"));
   }
 }

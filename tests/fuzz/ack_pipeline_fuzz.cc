@@ -384,7 +384,7 @@ class Pipeline {
     for (const Operation& operation : operations_)
       SPINDRIFT_CHECK(operation.completions == 1 || operation.is_unsignaled);
     SPINDRIFT_CHECK(ctx.free_inline.size() == config_.inline_buffers);
-    SPINDRIFT_CHECK(ctx.memory.remove(region_).ok());
+    SPINDRIFT_CHECK(ctx.memory.remove(region_, UINT64_MAX).ok());
     std::vector<ConnEvent> events;
     engine_.take_events(events);
     SPINDRIFT_CHECK(events.size() == 2);  // established, and its end
