@@ -1,7 +1,9 @@
 #include "plugins/plugin_loader.h"
 
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <system_error>
 
 #include <dlfcn.h>
 
@@ -26,9 +28,12 @@ std::string dl_error() {
 Result<std::string> resolve(std::string_view file) {
   char path[PATH_MAX];
   const std::string name(file);
-  if (::realpath(name.c_str(), path) == nullptr)
+  if (::realpath(name.c_str(), path) != nullptr) return std::string(path);
+  const int error = errno;
+  if (error == ENOENT)
     return Error(ErrorCode::kNotFound, "there is no such file; give the path of a shared object");
-  return std::string(path);
+  return Error(ErrorCode::kInvalidArgument,
+               absl::StrCat("it cannot be opened: ", std::system_category().message(error)));
 }
 
 // A shared object that is closed again unless it is kept.

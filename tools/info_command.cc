@@ -24,7 +24,7 @@ EXIT CODES
   0 done; 1 the output could not be written; 2 wrong arguments, or a setting out of its bounds)";
 
 int show_tunables(const Result<Settings>& loaded, bool is_json) {
-  const Result<Settings> settings = check_settings(loaded, builtin_registry());
+  const Result<Settings> settings = check_settings(loaded, builtin_registry(), plugins());
   if (!settings.ok()) return complain("info", settings.error().message(), kExitUsage);
   print_warnings(settings.value());
   const nlohmann::json list = describe_tunables(settings.value());

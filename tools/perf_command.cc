@@ -33,7 +33,7 @@ int run_local(perf::PerfOptions options) {
 int run_perf(perf::PerfArguments& arguments, const Result<Settings>& loaded) {
   const Status adopted = perf::adopt_plugins(arguments);
   if (!adopted.ok()) return complain("perf", adopted.error().message(), kExitUsage);
-  const Result<Settings> settings = check_settings(loaded, builtin_registry());
+  const Result<Settings> settings = check_settings(loaded, builtin_registry(), plugins());
   if (!settings.ok()) return complain("perf", settings.error().message(), kExitUsage);
   const Result<perf::PerfOptions> checked =
       perf::check_arguments(arguments, builtin_registry(), settings.value());

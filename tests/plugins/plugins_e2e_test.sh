@@ -3,8 +3,8 @@
 # refused.  plugins_e2e_test.sh SPINDRIFT CUSTOM_CC PLUGIN_DIR
 set -uo pipefail
 tool="$1" custom="$2" plugins="$3"
-out="$(mktemp)"
-trap 'rm -f "$out"' EXIT
+out="$(mktemp)" conf="$(mktemp)"
+trap 'rm -f "$out" "$conf"' EXIT
 
 # expect CODE WORD COMMAND...: the command ends with CODE and says WORD.
 expect() {
@@ -28,7 +28,15 @@ expect 0 'aimd' env SPINDRIFT_PLUGINS="$custom" "${perf[@]}" --cc aimd
 expect 2 'no such file' "${perf[@]}" --cc ./nowhere.so
 expect 2 'version 2' "${perf[@]}" --cc "$plugins/broken_wrong_version.so"
 expect 2 '0.01..0.9' "${perf[@]}" --cc "$custom:decrease=2"
-expect 1 'no such file' env SPINDRIFT_PLUGINS=./nowhere.so "${perf[@]}"
+expect 2 'SPINDRIFT_PLUGINS: plug-in ./nowhere.so: there is no such file' \
+  env SPINDRIFT_PLUGINS=./nowhere.so "${perf[@]}"
+expect 2 'environment: SPINDRIFT_CONGESTION_CONTROL: plug-in ./nowhere.so: .*no such file' \
+  env SPINDRIFT_CONGESTION_CONTROL=./nowhere.so "${perf[@]}"
+expect 2 'SPINDRIFT_PATH_SELECTOR: plug-in /dev/null: it cannot be loaded' \
+  env SPINDRIFT_PATH_SELECTOR=/dev/null:x "$tool" coll allreduce --ranks 2
+printf 'congestion_control = ./nowhere.so\n' >"$conf"
+expect 2 "$conf:1: congestion_control: plug-in ./nowhere.so: .*no such file" \
+  env SPINDRIFT_CONFIG="$conf" "${perf[@]}"
 expect 0 'custom_cc.so' "$tool" coll allreduce --ranks 2 -b 64K -e 64K -n 3 --cc "$custom"
 expect 2 'steady, two' "$tool" coll allreduce --ranks 2 -b 64K -e 64K --cc "$plugins/several.so"
 expect 0 'aimd' env SPINDRIFT_PLUGINS="$custom" "$tool" info

@@ -26,9 +26,16 @@ TEST(InfoTunables, ShowsNameUnitDefaultBoundsValueAndOrigin) {
 TEST(CheckedSettings, NameThePlaceOfAnUnknownAlgorithm) {
   const Registry empty;
   const Result<Settings> checked =
-      check_settings(load_settings({.environment = {"SPINDRIFT_CONGESTION_CONTROL=x"}}), empty);
+      check_settings(load_settings({.environment = {"SPINDRIFT_CONGESTION_CONTROL=x"}}), empty, {});
   ASSERT_FALSE(checked.ok());
-  EXPECT_THAT(checked.error().message(), HasSubstr("environment: congestion_control: "));
+  EXPECT_THAT(checked.error().message(), HasSubstr("environment: SPINDRIFT_CONGESTION_CONTROL: "));
+}
+
+TEST(CheckedSettings, NameAPluginThatCouldNotBeLoaded) {
+  const PluginReport reports[] = {{.file = "./x.so", .error = "plug-in ./x.so: no such file"}};
+  const Result<Settings> checked = check_settings(Settings{}, Registry{}, reports);
+  ASSERT_FALSE(checked.ok());
+  EXPECT_THAT(checked.error().message(), HasSubstr("SPINDRIFT_PLUGINS: plug-in ./x.so: no such"));
 }
 
 std::vector<TraceSection> example() {

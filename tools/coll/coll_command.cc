@@ -265,7 +265,8 @@ class AllReduceApp final : public CLI::App {
     add_measurement_options(*this, options_);
     add_transport_options(*this, options_);
     callback([this, &settings, &exit_code] {
-      const Result<Settings> checked = tools::check_settings(settings, builtin_registry());
+      const Result<Settings> checked =
+          tools::check_settings(settings, builtin_registry(), plugins());
       exit_code = checked.ok() ? run(*this, options_) : complain(checked.error().message(), 2);
     });
   }
