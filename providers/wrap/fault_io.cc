@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "providers/wrap/forwarding_io.h"
 #include "providers/wrap/held_packets.h"
 #include "transport/base/check.h"
 #include "transport/base/ring.h"
@@ -25,34 +26,17 @@ bool is_active(const FaultConfig& config) {
          !config.blackholes.empty();
 }
 
-class FaultIoImpl final : public FaultIo {
+class FaultIoImpl final : public ForwardingIo<FaultIo> {
  public:
-  FaultIoImpl(std::unique_ptr<PacketIo> inner, const FaultConfig& config);
+  FaultIoImpl(std::unique_ptr<PacketIo> wrapped, const FaultConfig& config);
 
   void set_faults(const FaultConfig& config) override;
   const PacketIoCaps& caps() const override { return caps_; }
-  Time now() const override { return inner_->now(); }
   Result<std::uint16_t> add_rail(const NetAddress& local) override;
-  std::span<const NetAddress> rails() const override { return inner_->rails(); }
-  std::vector<NetAddress> expand(const NetAddress& wildcard) const override {
-    return inner_->expand(wildcard);
-  }
-  Result<NetAddress> source_for(const NetAddress& remote) const override {
-    return inner_->source_for(remote);
-  }
-  std::uint32_t max_packet_bytes(std::uint16_t rail, const NetAddress& remote) const override {
-    return inner_->max_packet_bytes(rail, remote);
-  }
-  Status open_entropies(std::uint16_t rail, std::uint16_t count) override {
-    return inner_->open_entropies(rail, count);
-  }
   std::size_t receive(std::span<RxPacket> out) override;
-  void release(std::span<const RxPacket> packets) override { inner_->release(packets); }
   std::size_t reserve(std::span<TxPacket> out) override;
   void send(std::span<const TxPacket> packets) override;
   std::uint64_t released() const override;
-  std::size_t poll_errors(std::span<IoError> out) override { return inner_->poll_errors(out); }
-  void append_wait_fds(std::vector<int>& out) const override { inner_->append_wait_fds(out); }
   bool has_unsent() const override;
   void counters(CounterWriter& out) const override;
 
@@ -98,7 +82,6 @@ class FaultIoImpl final : public FaultIo {
   void free_lent();
   void forget_released() const;
 
-  std::unique_ptr<PacketIo> inner_;
   PacketIoCaps caps_;
   FaultConfig config_;
   bool is_active_ = false;
@@ -133,9 +116,9 @@ class FaultIoImpl final : public FaultIo {
   std::uint64_t overflow_ = 0;
 };
 
-FaultIoImpl::FaultIoImpl(std::unique_ptr<PacketIo> inner, const FaultConfig& config)
-    : inner_(std::move(inner)),
-      caps_(inner_->caps()),
+FaultIoImpl::FaultIoImpl(std::unique_ptr<PacketIo> wrapped, const FaultConfig& config)
+    : ForwardingIo(std::move(wrapped)),
+      caps_(inner().caps()),
       rng_(config.seed),
       headers_(kHeaders * kMaxHeaderBytes) {
   delayed_.reserve(kSlots);
@@ -146,19 +129,19 @@ void FaultIoImpl::set_faults(const FaultConfig& config) {
   config_ = config;
   is_active_ = is_active(config);
   rng_ = Rng(config.seed);
-  set_at_ = inner_->now();
+  set_at_ = inner().now();
 }
 
 // A rail may change what the inner provider says of itself.
 Result<std::uint16_t> FaultIoImpl::add_rail(const NetAddress& local) {
-  auto rail = inner_->add_rail(local);
-  caps_ = inner_->caps();
+  auto rail = inner().add_rail(local);
+  caps_ = inner().caps();
   return rail;
 }
 
 std::size_t FaultIoImpl::receive(std::span<RxPacket> out) {
   pump();
-  return inner_->receive(out);
+  return inner().receive(out);
 }
 
 // Every packet reserved could be held if the inner provider had no room by then: the promise.
@@ -180,7 +163,7 @@ std::size_t FaultIoImpl::reserve(std::span<TxPacket> out) {
 void FaultIoImpl::send(std::span<const TxPacket> packets) {
   SPINDRIFT_CHECK(packets.size() <= reserved_);
   reserved_ = 0;
-  const Time now = is_active_ ? inner_->now() : Time{};
+  const Time now = is_active_ ? inner().now() : Time{};
   for (const TxPacket& packet : packets) {
     unreleased_.push_back(0);
     ++sent_;
@@ -305,7 +288,7 @@ void FaultIoImpl::flush_batch() {
 
 // Sends what the inner provider has room for, from batch_[first]; returns how many.
 std::size_t FaultIoImpl::hand_over(std::size_t first) {
-  const std::size_t count = inner_->reserve(std::span(inner_packets_).first(batch_size_ - first));
+  const std::size_t count = inner().reserve(std::span(inner_packets_).first(batch_size_ - first));
   for (std::size_t i = 0; i < count; ++i) {
     const Item& item = batch_[first + i];
     TxPacket& target = inner_packets_[i];
@@ -321,7 +304,7 @@ std::size_t FaultIoImpl::hand_over(std::size_t first) {
     target.header = header;
     unreleased_.at_serial(item.serial) = until;
   }
-  if (count > 0) inner_->send(std::span(inner_packets_).first(count));
+  if (count > 0) inner().send(std::span(inner_packets_).first(count));
   inner_sent_ += count;
   return count;
 }
@@ -337,7 +320,7 @@ void FaultIoImpl::pump() {
   free_lent();
   if (!blocked_.is_empty()) pump_blocked();
   if (delayed_.empty() && reordered_.is_empty()) return;
-  const Time now = inner_->now();
+  const Time now = inner().now();
   while (!delayed_.empty() && delayed_.front().due <= now) {
     const std::uint32_t slot = delayed_.front().slot;
     std::pop_heap(delayed_.begin(), delayed_.end());
@@ -371,7 +354,7 @@ void FaultIoImpl::pass_due_reordered(Time now) {
 }
 
 void FaultIoImpl::free_lent() {
-  const std::uint64_t released = inner_->released();
+  const std::uint64_t released = inner().released();
   while (!lent_.is_empty() && lent_.front().until <= released) {
     held_.free(lent_.front().slot);
     lent_.pop_front();
@@ -379,7 +362,7 @@ void FaultIoImpl::free_lent() {
 }
 
 void FaultIoImpl::forget_released() const {
-  const std::uint64_t inner_released = inner_->released();
+  const std::uint64_t inner_released = inner().released();
   while (!unreleased_.is_empty() && unreleased_.front() <= inner_released) {
     unreleased_.pop_front();
   }
@@ -392,11 +375,11 @@ std::uint64_t FaultIoImpl::released() const {
 
 bool FaultIoImpl::has_unsent() const {
   return !delayed_.empty() || !reordered_.is_empty() || !blocked_.is_empty() ||
-         inner_->has_unsent();
+         inner().has_unsent();
 }
 
 void FaultIoImpl::counters(CounterWriter& out) const {
-  inner_->counters(out);
+  inner().counters(out);
   out.counter("fault_lost_packets", lost_);
   out.counter("fault_duplicated_packets", duplicated_);
   out.counter("fault_reordered_packets", reordered_count_);
