@@ -18,35 +18,27 @@ class Forger {
 
   // Headers that refer to the connection as its peer would.
   wire::RudRequest request(std::uint64_t psn) const {
-    wire::RudRequest pds;
+    auto pds = between<wire::RudRequest>();
     pds.next = wire::NextHeader::kRequestStandard;
     pds.psn = static_cast<std::uint32_t>(psn);
-    pds.spdcid = pair_.at_a->pdcid;
-    pds.dpdcid = pair_.at_b->pdcid;
     return pds;
   }
   wire::Ack ack() const {
-    wire::Ack out;
+    auto out = between<wire::Ack>();
     out.has_cc = true;
     out.cack_psn = static_cast<std::uint32_t>(pair_.at_b->send->log.oldest().value - 1);
-    out.spdcid = pair_.at_a->pdcid;
-    out.dpdcid = pair_.at_b->pdcid;
     return out;
   }
   wire::Nack nack(std::uint8_t code, std::uint64_t psn) const {
-    wire::Nack out;
+    auto out = between<wire::Nack>();
     out.code = code;
     out.psn = static_cast<std::uint32_t>(psn);
-    out.spdcid = pair_.at_a->pdcid;
-    out.dpdcid = pair_.at_b->pdcid;
     return out;
   }
   wire::Control control(wire::ControlType type, std::uint64_t psn) const {
-    wire::Control out;
+    auto out = between<wire::Control>();
     out.type = type;
     out.psn = static_cast<std::uint32_t>(psn);
-    out.spdcid = pair_.at_a->pdcid;
-    out.dpdcid = pair_.at_b->pdcid;
     return out;
   }
   // The PSN that the peer would use next.
@@ -89,6 +81,14 @@ class Forger {
   }
 
  private:
+  template <class Header>
+  Header between() const {
+    Header out;
+    out.spdcid = pair_.at_a->pdcid;
+    out.dpdcid = pair_.at_b->pdcid;
+    return out;
+  }
+
   EnginePair& pair_;
 };
 
