@@ -12,6 +12,7 @@
 #include <pcap/pcap.h>
 #include <sys/time.h>
 
+#include "providers/wrap/forwarding_io.h"
 #include "providers/wrap/frame.h"
 
 namespace spindrift {
@@ -39,6 +40,8 @@ class Capture {
   Capture& operator=(const Capture&) = delete;
 
   bool is_open() const { return dump_ != nullptr; }
+  // What waits in memory goes to the file: errors() is right then.
+  void flush();
   std::uint64_t packets() const { return packets_; }
   std::uint64_t errors() const { return errors_; }
 
@@ -74,6 +77,10 @@ Status Capture::open(const std::string& path, Duration offset) {
 }
 
 Capture::~Capture() {
+  flush();
+}
+
+void Capture::flush() {
   if (dump_ == nullptr) return;
   pcap_dump_flush(dump_.get());
   stop_if_failed();
@@ -130,47 +137,31 @@ void Capture::stop_if_failed() {
   dump_.reset();
 }
 
-class PcapIo final : public PacketIo {
+class PcapIo final : public ForwardingIo<PacketIo> {
  public:
-  explicit PcapIo(std::unique_ptr<PacketIo> inner) : inner_(std::move(inner)) { refresh_caps(); }
+  explicit PcapIo(std::unique_ptr<PacketIo> wrapped) : ForwardingIo(std::move(wrapped)) {
+    refresh_caps();
+  }
   Status open(const std::string& path, bool has_date);
 
   const PacketIoCaps& caps() const override { return caps_; }
-  Time now() const override { return inner_->now(); }
   Result<std::uint16_t> add_rail(const NetAddress& local) override {
-    auto rail = inner_->add_rail(local);
+    auto rail = inner().add_rail(local);
     refresh_caps();
     return rail;
   }
-  std::span<const NetAddress> rails() const override { return inner_->rails(); }
-  std::vector<NetAddress> expand(const NetAddress& wildcard) const override {
-    return inner_->expand(wildcard);
-  }
-  Result<NetAddress> source_for(const NetAddress& remote) const override {
-    return inner_->source_for(remote);
-  }
-  std::uint32_t max_packet_bytes(std::uint16_t rail, const NetAddress& remote) const override {
-    return inner_->max_packet_bytes(rail, remote);
-  }
-  Status open_entropies(std::uint16_t rail, std::uint16_t count) override {
-    return inner_->open_entropies(rail, count);
-  }
   std::size_t receive(std::span<RxPacket> out) override;
-  void release(std::span<const RxPacket> packets) override { inner_->release(packets); }
-  std::size_t reserve(std::span<TxPacket> out) override { return inner_->reserve(out); }
+  std::size_t reserve(std::span<TxPacket> out) override { return inner().reserve(out); }
   void send(std::span<const TxPacket> packets) override;
-  std::uint64_t released() const override { return inner_->released(); }
-  std::size_t poll_errors(std::span<IoError> out) override { return inner_->poll_errors(out); }
-  void append_wait_fds(std::vector<int>& out) const override { inner_->append_wait_fds(out); }
-  bool has_unsent() const override { return inner_->has_unsent(); }
+  std::uint64_t released() const override { return inner().released(); }
+  bool has_unsent() const override { return inner().has_unsent(); }
   void counters(CounterWriter& out) const override;
 
  private:
-  void refresh_caps() { caps_ = inner_->caps(); }
+  void refresh_caps() { caps_ = inner().caps(); }
 
-  std::unique_ptr<PacketIo> inner_;
   PacketIoCaps caps_;
-  Capture capture_;
+  mutable Capture capture_;  // whoever asks for the counters brings it up to date
 };
 
 Status PcapIo::open(const std::string& path, bool has_date) {
@@ -179,13 +170,13 @@ Status PcapIo::open(const std::string& path, bool has_date) {
     timespec date{};
     clock_gettime(CLOCK_REALTIME, &date);
     offset = std::chrono::seconds(date.tv_sec) + std::chrono::nanoseconds(date.tv_nsec) -
-             inner_->now().time_since_epoch();
+             inner().now().time_since_epoch();
   }
   return capture_.open(path, offset);
 }
 
 std::size_t PcapIo::receive(std::span<RxPacket> out) {
-  const std::size_t count = inner_->receive(out);
+  const std::size_t count = inner().receive(out);
   for (const RxPacket& packet : out.first(count)) {
     if (!capture_.is_open()) break;
     capture_.write(packet.arrival,
@@ -198,7 +189,7 @@ std::size_t PcapIo::receive(std::span<RxPacket> out) {
 // Before the packets are the inner provider's.
 void PcapIo::send(std::span<const TxPacket> packets) {
   if (capture_.is_open() && !packets.empty()) {
-    const Time now = inner_->now();
+    const Time now = inner().now();
     for (const TxPacket& packet : packets) {
       NetAddress source = rails()[packet.rail];
       source.port = static_cast<std::uint16_t>(kFirstEntropyPort + packet.entropy);
@@ -206,11 +197,12 @@ void PcapIo::send(std::span<const TxPacket> packets) {
       if (!capture_.is_open()) break;
     }
   }
-  inner_->send(packets);
+  inner().send(packets);
 }
 
 void PcapIo::counters(CounterWriter& out) const {
-  inner_->counters(out);
+  inner().counters(out);
+  capture_.flush();
   out.counter("capture_packets", capture_.packets());
   out.counter("capture_write_errors", capture_.errors());
 }

@@ -302,6 +302,12 @@ TEST(Perf, NoticesAFullDisk) {
   EXPECT_THAT(command.errors(), HasSubstr("No space left"));
 }
 
+TEST(Perf, NoticesACaptureThatDidNotFit) {
+  Command command({"perf", "local", "-s", "64K", "-n", "10", "--capture", "/dev/full"});
+  EXPECT_EQ(command.finish(), 1);
+  EXPECT_THAT(command.errors(), HasSubstr("the capture /dev/full is incomplete"));
+}
+
 TEST(Coll, NoticesAFullDisk) {
   for (const bool has_json : {false, true}) {
     std::vector<std::string> words = {"coll", "allreduce", "--ranks", "2", "-b", "4", "-n", "1"};

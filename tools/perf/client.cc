@@ -52,7 +52,7 @@ int Client::run() {
   const bool is_interrupted_early = !has_begun_ && tools::was_interrupted();
   if (is_interrupted_early) report_.set_interrupted();
   report_.finish(error);
-  const Status traced = endpoint_ ? endpoint_->write_trace() : ok_status();
+  const Status written = endpoint_ ? finish_files(*endpoint_, options_) : ok_status();
   session_.reset();
   endpoint_.reset();
   int exit_code = tools::kExitOk;
@@ -66,8 +66,8 @@ int Client::run() {
       exit_code = tools::complain("perf", miss, tools::kExitFailure);
     }
   }
-  if (!traced.ok()) {
-    exit_code = tools::complain("perf", traced.error().message(), tools::kExitFailure);
+  if (!written.ok()) {
+    exit_code = tools::complain("perf", written.error().message(), tools::kExitFailure);
   }
   return tools::finish_output("perf", exit_code);
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "spindrift/counter_snapshot.h"
+
+#include "absl/strings/str_format.h"
 #include "tools/trace_file.h"
 
 namespace spindrift::perf {
@@ -27,6 +30,19 @@ Result<std::unique_ptr<Endpoint>> open_perf_endpoint(std::string_view address,
   open.faults = options.faults;
   open.capture = options.capture;
   return open_endpoint(address, open);
+}
+
+Status finish_files(Endpoint& endpoint, const PerfOptions& options) {
+  Status traced = endpoint.write_trace();
+  if (!traced.ok()) return traced;
+  CounterSnapshot counters;
+  endpoint.counters(counters);
+  if (counters.value("capture_write_errors") == 0) return ok_status();
+  return Error(
+      ErrorCode::kIo,
+      absl::StrFormat("the capture %s is incomplete: only %d packets could be written; name "
+                      "a file where there is room",
+                      options.capture, counters.value("capture_packets")));
 }
 
 ConnectOptions control_options(const PerfOptions& options) {

@@ -13,6 +13,10 @@ namespace spindrift::perf {
 Result<std::unique_ptr<Endpoint>> open_perf_endpoint(std::string_view address,
                                                      const PerfOptions& options);
 
+// Before the endpoint ends: writes its trace. An error names the file, trace or capture, that is
+// not complete.
+Status finish_files(Endpoint& endpoint, const PerfOptions& options);
+
 // For the control connection.
 ConnectOptions control_options(const PerfOptions& options);
 

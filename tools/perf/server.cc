@@ -42,9 +42,9 @@ int Server::run() {
     if (!served.ok()) exit_code = tools::kExitFailure;
     break;
   }
-  const Status traced = endpoint_->write_trace();
-  if (!traced.ok()) {
-    exit_code = tools::complain("perf", traced.error().message(), tools::kExitFailure);
+  const Status written = finish_files(*endpoint_, options_);
+  if (!written.ok()) {
+    exit_code = tools::complain("perf", written.error().message(), tools::kExitFailure);
   }
   return tools::finish_output("perf", exit_code);
 }
