@@ -63,6 +63,11 @@ std::string known_events() {
   return absl::StrJoin(names, ", ");
 }
 
+std::string cannot_read(const std::string& file) {
+  return absl::StrFormat("cannot read %s: %s", file,
+                         std::system_category().message(errno == 0 ? EIO : errno));
+}
+
 int run_trace(const TraceArguments& arguments) {
   if (const std::string event = unknown_event(arguments.events); !event.empty()) {
     return complain("trace",
@@ -71,16 +76,12 @@ int run_trace(const TraceArguments& arguments) {
   }
   errno = 0;
   std::ifstream opened;
-  if (arguments.file != "-") {
-    opened.open(arguments.file);
-    if (!opened) {
-      return complain("trace",
-                      absl::StrFormat("cannot read %s: %s", arguments.file,
-                                      std::system_category().message(errno == 0 ? EIO : errno)),
-                      kExitFailure);
-    }
-  }
-  const auto sections = read_trace(arguments.file == "-" ? std::cin : opened);
+  if (arguments.file != "-") opened.open(arguments.file);
+  const bool is_file = arguments.file != "-";
+  std::istream& in = is_file ? opened : std::cin;
+  const auto sections = read_trace(in);
+  if ((is_file && !opened.is_open()) || in.bad())
+    return complain("trace", cannot_read(arguments.file), kExitFailure);
   if (!sections.ok()) {
     return complain("trace", arguments.file + ": " + sections.error().message(), kExitFailure);
   }

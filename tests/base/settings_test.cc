@@ -93,6 +93,7 @@ TEST(Settings, MissingFilesMatterOnlyWhenTheyWereNamed) {
   EXPECT_TRUE(load_settings({.files = files}).ok());
   EXPECT_THAT(refusal({.files = files, .needs_files = true}),
               HasSubstr("cannot read /nowhere/spindrift.conf, which SPINDRIFT_CONFIG names"));
+  EXPECT_THAT(refusal({.files = {"/"}, .needs_files = true}), HasSubstr("Is a directory"));
 }
 
 TEST(Settings, WarnAboutNamesNobodyKnowsAndNameTheNearest) {

@@ -200,6 +200,7 @@ class Traces(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("line 2 is no line of a trace: nonsense", done.stderr)
         self.assertEqual(run("trace", "/nowhere/t.jsonl").returncode, 1)
+        self.assertIn("Is a directory", run("trace", "/").stderr)
 
     def test_an_event_that_nobody_records_is_a_wrong_argument(self):
         done = run("trace", self.trace, "--event", "los")

@@ -89,15 +89,17 @@ Status apply(const Assignment& one, Settings& settings) {
   return ok_status();
 }
 
+// By errno; `otherwise` where that says nothing.
+Status unreadable(const std::string& path, int otherwise) {
+  return Error(ErrorCode::kNotFound,
+               absl::StrCat("cannot read ", path, ", which SPINDRIFT_CONFIG names: ",
+                            std::system_category().message(errno == 0 ? otherwise : errno)));
+}
+
 Status apply_file(const std::string& path, bool is_needed, Settings& settings) {
   errno = 0;
   std::ifstream file(path);
-  if (!file) {
-    if (!is_needed) return ok_status();
-    return Error(ErrorCode::kNotFound,
-                 absl::StrCat("cannot read ", path, ", which SPINDRIFT_CONFIG names: ",
-                              std::system_category().message(errno == 0 ? ENOENT : errno)));
-  }
+  if (!file) return is_needed ? unreadable(path, ENOENT) : ok_status();
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string_view text =
@@ -117,7 +119,8 @@ Status apply_file(const std::string& path, bool is_needed, Settings& settings) {
                           settings);
     if (!status.ok()) return status;
   }
-  return ok_status();
+  // A directory opens like a file.
+  return file.bad() && is_needed ? unreadable(path, EIO) : ok_status();
 }
 
 Status apply_environment(const std::vector<std::string>& environment, Settings& settings) {
