@@ -1,4 +1,5 @@
-// What every loss rule must do, over all that are registered.
+// What every loss rule must do, over all that are registered: loss_per_path.cc, loss_rack.cc,
+// loss_packet_threshold.cc and loss_timeout.cc.
 #include <gtest/gtest.h>
 
 #include "tests/transport/engine_host.h"
