@@ -320,6 +320,10 @@ void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& rep
     return;
   }
   if (c.phase != Phase::kConnecting) {
+    if (hello.kind == wire::HelloKind::kRefuse)
+      fail_connection(ctx, c, OpStatus::kPeerGone,
+                      absl::StrCat(describe_peer(c),
+                                   " took its acceptance back: ", printable(hello.reason_text())));
     // Our ACK of the ACCEPT was lost.
     if (hello.kind == wire::HelloKind::kAccept && c.receive) {
       c.receive->ack.owes_update = true;
@@ -390,12 +394,19 @@ void on_hello_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Ti
   ctx.make_ready(c);
 }
 
+void take_acceptance_back(Connection& c, std::string reason) {
+  c.handshake.refuse_reason = std::move(reason);
+  c.handshake.send_refusal = true;
+}
+
 void on_first_packet(EngineContext& ctx, Connection& c, Time now) {
   if (c.handshake.attempts == 1 && now > c.handshake.first_sent)
     c.rtt.add(now - c.handshake.first_sent);
   const Status opened = open_data(ctx, c, c.peer_credits, now);
   if (!opened.ok()) {
+    take_acceptance_back(c, "it could not make its congestion control or path selector");
     fail_connection(ctx, c, OpStatus::kFlushed, opened.error().message());
+    ctx.make_ready(c);
     return;
   }
   c.phase = Phase::kOpen;

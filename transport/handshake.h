@@ -33,6 +33,8 @@ void on_hello_reply(EngineContext& ctx, Connection& c, const OpeningRequest& rep
 // ACK of our HELLO (it waits for the application there) or NACK (cookie, no room) while connecting.
 void on_hello_ack(Connection& c, const wire::Ack& ack, Time now);
 void on_hello_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now);
+// A target that has accepted cannot go on: the initiator is refused, open or not.
+void take_acceptance_back(Connection& c, std::string reason);
 // The first packet that proves the initiator has our ACCEPT.
 void on_first_packet(EngineContext& ctx, Connection& c, Time now);
 // The network says that packets of this size do not pass.

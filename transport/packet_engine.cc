@@ -229,7 +229,9 @@ void PacketEngine::on_packet(const RxPacket& packet, Time now) {
   }
   // It ended before it opened, while the peer may hold it for open: not known here any more.
   if (is_over(c->phase) && !c->receive) {
-    on_stranger(pds, packet);
+    RxPacket answered = packet;
+    answered.source = c->remotes[c->last_remote];  // where it listens
+    on_stranger(pds, answered);
     return;
   }
   on_connection_packet(*c, pds, packet, now);
@@ -422,8 +424,8 @@ void PacketEngine::abort(Connection& c) {
   if (is_over(c.phase)) return;
   c.wants_abort_notice = c.receive.has_value();
   c.error = "aborted by the application";
-  // The peer asks again if it has not heard of our acceptance.
-  if (c.phase == Phase::kAccepting) c.handshake.refuse_reason = "closed before it was open";
+  // The peer may have heard of our acceptance, or ask again.
+  if (c.phase == Phase::kAccepting) take_acceptance_back(c, "closed before it was open");
   end_connection(ctx_, c, Phase::kClosed);
   ctx_.make_ready(c);
 }

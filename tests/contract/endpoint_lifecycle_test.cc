@@ -141,6 +141,25 @@ TEST_P(EndpointContract, BothSidesMayCloseThoughASendWasTurnedAway) {
   EXPECT_THAT(statuses(pair.b_done), ElementsAre(OpStatus::kTimedOut, OpStatus::kFlushed));
 }
 
+// The peer holds the connection for open by then, and has nothing to send.
+TEST_P(EndpointContract, WhatWasAcceptedMayBeClosedBeforeItIsOpen) {
+  Pair pair(*world, {});
+  const auto at_a = pair.a->connect(pair.address);
+  ASSERT_TRUE(at_a.ok());
+  ASSERT_TRUE(pair.run_until([&] { return !pair.b_events.empty(); }));
+  const ConnId at_b = pair.b_events[0].conn;
+  ASSERT_TRUE(pair.b->accept(at_b).ok());
+  pair.b->progress();  // the acceptance leaves
+  pair.b->close(at_b);
+  const Time start = world->now();
+  ASSERT_TRUE(pair.run_until([&] {
+    return has_event(pair.a_events, ConnEvent::Kind::kFailed, at_a.value()) &&
+           has_event(pair.b_events, ConnEvent::Kind::kClosed, at_b);
+  }));
+  EXPECT_LT(world->now() - start, 500ms);
+  EXPECT_THAT(pair.a->last_error(at_a.value()), HasSubstr("closed before it was open"));
+}
+
 TEST_P(EndpointContract, CloseNeedsNoHelpFromADeadPeer) {
   Pair::Options options;
   options.connect.close_timeout = 100ms;

@@ -41,6 +41,7 @@ void Host::stop() {
   endpoint_.reset();
   faults_ = nullptr;
   shared_free_.clear();
+  waiting_.clear();
   frozen_until_ = Time{};
 }
 
@@ -80,6 +81,20 @@ void Host::set_faults(const FaultConfig& faults) {
   FaultConfig own = faults;
   own.seed = faults.seed + number_;
   faults_->set_faults(own);
+}
+
+Status Host::deregister(const MemoryRegion& region) {
+  Status gone = endpoint_->deregister_memory(region);
+  if (gone.ok() || plan_.copies_on_send || gone.error().code() != ErrorCode::kUnavailable)
+    return gone;
+  waiting_.push_back(region);
+  return ok_status();
+}
+
+void Host::deregister_waiting() {
+  std::erase_if(waiting_, [this](const MemoryRegion& region) {
+    return endpoint_->deregister_memory(region).ok();
+  });
 }
 
 void Host::fill_shared_queue() {

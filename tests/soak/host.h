@@ -55,6 +55,10 @@ class Host {
   void freeze(Time until) { frozen_until_ = until; }
   void set_faults(const FaultConfig& faults);
 
+  // Deregisters, at once or as soon as the provider has let the memory go.
+  Status deregister(const MemoryRegion& region);
+  void deregister_waiting();
+
   // The shared receive queue: its buffers, each posted or being met.
   bool has_shared_queue() const { return shared_.has_value(); }
   SharedQueueId shared_queue() const { return shared_id_; }
@@ -72,6 +76,7 @@ class Host {
   FaultIo* faults_ = nullptr;  // inside the endpoint
   std::string address_;
   Time frozen_until_{};
+  std::vector<MemoryRegion> waiting_;  // to be deregistered
   std::optional<Block> shared_;
   SharedQueueId shared_id_{};
   std::vector<std::size_t> shared_free_;

@@ -364,7 +364,7 @@ void Link::release(End end) {
   Endpoint& endpoint = s.host->endpoint();
   if (s.conn.value != 0) endpoint.release(s.conn);
   for (const auto* block : {&s.source, &s.written, &s.received, &s.results, &s.cells, &s.forbidden})
-    if (const Status gone = endpoint.deregister_memory((*block)->region()); !gone.ok())
+    if (const Status gone = s.host->deregister((*block)->region()); !gone.ok())
       fail(end, gone.error().message());
 }
 

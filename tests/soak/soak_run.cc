@@ -227,8 +227,11 @@ class Run {
     set_faults(faults);
   }
   void provide_receives() {
-    for (auto& host : hosts_)
-      if (host->runs(network_.now())) host->fill_shared_queue();
+    for (auto& host : hosts_) {
+      if (!host->runs(network_.now())) continue;
+      host->deregister_waiting();
+      host->fill_shared_queue();
+    }
     for (auto& link : links_)
       for (const End end : {End::kInitiator, End::kTarget})
         if (link->host(end).runs(network_.now())) link->post_receives(end);

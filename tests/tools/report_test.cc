@@ -148,9 +148,9 @@ TEST(Account, TextLeavesOutCountersThatAreZero) {
 
 // What a peer sends is shown, not obeyed: ESC begins commands of terminals.
 TEST(Report, TextOfAPeerDoesNothingToATerminal) {
-  const nlohmann::json account = {{"counters", {{"\x1b[2J", 1}}},
-                                  {"state", {{"a\nb", 2.5}}},
-                                  {"paths", {{{"state", "\x1b]0;x\x07"}, {"packets", 3}}}}};
+  const nlohmann::json account = nlohmann::json::parse(R"({
+      "counters": {"\u001b[2J": 1}, "state": {"a\nb": 2.5},
+      "paths": [{"state": "\u001b]0;x\u0007", "packets": 3}]})");
   const std::string shown = format_account("their side", parse_account(account));
   EXPECT_THAT(shown, HasSubstr("\\x1b[2J"));
   EXPECT_THAT(shown, HasSubstr("a\\x0ab"));

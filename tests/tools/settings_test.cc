@@ -32,8 +32,10 @@ TEST(CheckedSettings, NameThePlaceOfAnUnknownAlgorithm) {
 }
 
 TEST(CheckedSettings, NameAPluginThatCouldNotBeLoaded) {
-  const PluginReport reports[] = {{.file = "./x.so", .error = "plug-in ./x.so: no such file"}};
-  const Result<Settings> checked = check_settings(Settings{}, Registry{}, reports);
+  PluginReport report;
+  report.file = "./x.so";
+  report.error = "plug-in ./x.so: no such file";
+  const Result<Settings> checked = check_settings(Settings{}, Registry{}, {&report, 1});
   ASSERT_FALSE(checked.ok());
   EXPECT_THAT(checked.error().message(), HasSubstr("SPINDRIFT_PLUGINS: plug-in ./x.so: no such"));
 }
