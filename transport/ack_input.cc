@@ -313,14 +313,6 @@ OpStatus status_of(std::uint32_t return_code) {
   }
 }
 
-// What the acknowledgement says has arrived, at the most.
-Psn newest_shown(const AckView& view) {
-  if (view.sack_bitmap == 0) return view.cumulative;
-  const Psn last{view.sack_base.value + 63 -
-                 static_cast<std::uint64_t>(std::countl_zero(view.sack_bitmap))};
-  return std::max(last, view.cumulative);
-}
-
 void on_operation_error(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
   const Psn psn = extend(c.send->log, nack.psn);
   SentUnit* unit = c.send->log.find(psn);
@@ -424,7 +416,7 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
       .sack_bitmap = ack.sack_bitmap};
   const Psn trigger{cumulative.value +
                     static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.ack_psn_offset))};
-  if (!ack.has_cc || ack.cc_type != wire::CcType::kNscc || newest_shown(view) >= log.next() ||
+  if (!ack.has_cc || ack.cc_type != wire::CcType::kNscc || view.newest() >= log.next() ||
       (!ack.is_probe && trigger >= log.next())) {
     ++c.counters.acks_impossible;
     return;
