@@ -247,8 +247,7 @@ void take_response(AckWork& work, std::span<const std::byte> rest) {
     return;
   }
   const auto more = static_cast<std::int32_t>(response.modified_length - c.send->peer_credits);
-  // What a shared queue brings later must not let work pass that was flushed for want of a RECEIVE.
-  if (more > 0 && !c.send->peer_has_closed) c.send->peer_credits = response.modified_length;
+  if (more > 0) c.send->peer_credits = response.modified_length;
   if (response.return_code == static_cast<std::uint8_t>(wire::ReturnCode::kNoMoreReceives))
     c.send->peer_has_closed = true;
   const auto duplicates = static_cast<std::int16_t>(response.message_id - c.send->peer_duplicates);
@@ -312,6 +311,14 @@ OpStatus status_of(std::uint32_t return_code) {
     default:
       return OpStatus::kRemoteUnsupported;
   }
+}
+
+// What the acknowledgement says has arrived, at the most.
+Psn newest_shown(const AckView& view) {
+  if (view.sack_bitmap == 0) return view.cumulative;
+  const Psn last{view.sack_base.value + 63 -
+                 static_cast<std::uint64_t>(std::countl_zero(view.sack_bitmap))};
+  return std::max(last, view.cumulative);
 }
 
 void on_operation_error(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now) {
@@ -417,7 +424,7 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
       .sack_bitmap = ack.sack_bitmap};
   const Psn trigger{cumulative.value +
                     static_cast<std::uint64_t>(static_cast<std::int64_t>(ack.ack_psn_offset))};
-  if (!ack.has_cc || ack.cc_type != wire::CcType::kNscc || view.newest() >= log.next() ||
+  if (!ack.has_cc || ack.cc_type != wire::CcType::kNscc || newest_shown(view) >= log.next() ||
       (!ack.is_probe && trigger >= log.next())) {
     ++c.counters.acks_impossible;
     return;

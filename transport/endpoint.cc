@@ -7,6 +7,7 @@
 #include "spindrift/tunables.h"
 
 #include "transport/base/random.h"
+#include "transport/cc_recorder.h"
 #include "transport/completions.h"
 #include "transport/endpoint_impl.h"
 #include "transport/host_identity.h"
@@ -69,6 +70,8 @@ EndpointImpl::~EndpointImpl() {
 }
 
 Status EndpointImpl::start() {
+  if (const Status writable = CcRecorder::check(ctx_.config.cc_record); !writable.ok())
+    return writable;
   std::vector<int> fds;
   io_->append_wait_fds(fds);
   has_descriptors_ = !fds.empty();

@@ -6,9 +6,6 @@
 // A timeout alone loses nothing: when nothing at all is heard, the peer (or this host) has most
 // likely been held up, and sending everything again would only add to it. Timeouts send probes;
 // what their answers show missing is lost. Trimmed packets are told from outside.
-#include <algorithm>
-#include <bit>
-
 #include "transport/engine_context.h"
 
 namespace spindrift {
@@ -22,12 +19,6 @@ struct AckView {
     if (psn.value == cumulative.value + 1) return true;
     const std::uint64_t at = psn.value - sack_base.value;
     return at < 64 && ((sack_bitmap >> at) & 1) == 0;
-  }
-  // The newest PSN that it shows to have arrived.
-  Psn newest() const {
-    if (sack_bitmap == 0) return cumulative;
-    const auto last = static_cast<std::uint64_t>(63 - std::countl_zero(sack_bitmap));
-    return std::max(cumulative, Psn{sack_base.value + last});
   }
 };
 

@@ -5,6 +5,7 @@
 #include "spindrift/tunables.h"
 
 #include "absl/strings/str_cat.h"
+#include "transport/cc_recorder.h"
 #include "transport/describe.h"
 #include "transport/receiver_credit.h"
 
@@ -202,6 +203,9 @@ Status open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, 
     return not_made("congestion control ", c.options.congestion_control, c.cc.info->name);
   c.paths.emplace(std::move(selector), paths);
   c.paths->count_wild_picks_in(c.counters.path_picks_out_of_range);
+  if (!ctx.config.cc_record.empty() && !c.cc.info->traits.needs_telemetry)
+    algorithm =
+        std::make_unique<CcRecorder>(std::move(algorithm), c.cc, info, ctx.config.cc_record);
   c.flow.emplace(
       std::move(algorithm), std::max<std::uint64_t>(c.options.burst_bytes, info.mtu_bytes),
       info.max_window_bytes, LimitCheck(info, c.cc.info->traits, c.counters.cc_limits_clamped));

@@ -39,6 +39,8 @@ struct EndpointConfig {
                                       // rounded up to a power of two; 0: none
   std::uint32_t trace_level = 2;      // 0 nothing, 1 changes, 2 also losses, 3 also every packet
   std::string trace{};                // file that the flight recorder is written to; empty: none
+  std::string cc_record{};            // file that what congestion control hears and decides is
+                                      // appended to, when a connection is released; empty: none
 };
 
 // Per connection; both sides may differ unless stated.

@@ -191,6 +191,10 @@ constexpr Tunable kTunables[] = {
                          .type = T::kText,
                          .help = "file the flight recorder is appended to when a connection fails "
                                  "and at the end"}),
+    endpoint<&E::cc_record>({.name = "cc_record",
+                             .type = T::kText,
+                             .help = "file that what congestion control hears and decides is "
+                                     "appended to, for 'spindrift sim --replay'"}),
 
     connect<&C::congestion_control>({.name = "congestion_control",
                                      .type = T::kText,
