@@ -3,7 +3,6 @@
 // read lie apart.
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
@@ -46,12 +45,12 @@ static_assert(sizeof(Packet) <= 64, "one cache line");
 
 class PacketPool {
  public:
-  // Packets that readable() can have open at a time.
-  static constexpr std::size_t kOpen = 64;
-
-  // The first `kept_bytes` of each packet are stored.
+  // The first `kept_bytes` of each packet are stored. A span of up to max_bytes from bytes() on is
+  // readable.
   PacketPool(std::uint32_t kept_bytes, std::uint32_t max_bytes)
-      : kept_bytes_(kept_bytes), max_bytes_(max_bytes), open_(kOpen * max_bytes) {}
+      : kept_bytes_(kept_bytes),
+        max_bytes_(max_bytes),
+        chunk_bytes_(std::size_t{kept_bytes} * kChunk + max_bytes) {}
 
   // References to other packets do not survive this.
   PacketId take() {
@@ -75,16 +74,6 @@ class PacketPool {
       return whole_[id].get();
     return chunks_[id / kChunk].get() + std::size_t{id % kChunk} * kept_bytes_;
   }
-  // All bytes of the packet. What is not kept are bytes of another one, always the same memory:
-  // a reader that copies them finds them in the cache. Valid until `place` (0..kOpen - 1) is used
-  // again.
-  const std::byte* readable(PacketId id, std::size_t place) {
-    const bool is_all_kept = kept_bytes_ == max_bytes_ || packets_[id].is_whole;
-    if (is_all_kept) return bytes(id);
-    std::byte* const copy = open_.data() + place * max_bytes_;
-    std::memcpy(copy, bytes(id), kept_bytes_);
-    return copy;
-  }
   // Makes room for all bytes of this packet.
   void keep_whole(PacketId id) {
     if (kept_bytes_ == max_bytes_) return;
@@ -101,7 +90,7 @@ class PacketPool {
   void grow() {
     const auto first = static_cast<PacketId>(packets_.size());
     packets_.resize(packets_.size() + kChunk);
-    chunks_.push_back(std::make_unique<std::byte[]>(std::size_t{kept_bytes_} * kChunk));
+    chunks_.push_back(std::make_unique<std::byte[]>(chunk_bytes_));
     for (PacketId id = first + kChunk; id != first; --id) {
       packets_[id - 1].next = free_;
       free_ = id - 1;
@@ -110,8 +99,8 @@ class PacketPool {
 
   std::uint32_t kept_bytes_;
   std::uint32_t max_bytes_;
+  std::size_t chunk_bytes_;
   std::vector<Packet> packets_;
-  std::vector<std::byte> open_;
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
   std::vector<std::unique_ptr<std::byte[]>> whole_;  // by packet; null where never needed
   PacketId free_ = kNoPacket;

@@ -86,10 +86,10 @@ struct TransportSpec {
   // What surrounds a UDP payload on the wire: UDP 8, IPv4 20, Ethernet 18, preamble and gap 20.
   std::uint32_t frame_overhead_bytes = 66;
   std::uint32_t min_frame_bytes = 84;
-  std::uint32_t nic_queue_packets = 1;      // packets that a NIC port takes before it is idle again
-  std::uint32_t window_packets = 0;         // 0: by the longest path's bandwidth-delay product
-  Picoseconds base_rtt = 0;                 // 0: of a full packet on the idle path
-  Picoseconds rto_min = 50 * kMicrosecond;  // then what is in flight is asked about
+  std::uint32_t nic_queue_packets = 1;  // packets that a NIC port takes before it is idle again
+  std::uint32_t window_packets = 0;     // 0: by the longest path's bandwidth-delay product
+  Picoseconds base_rtt = 0;             // 0: of a full packet on the idle path
+  Picoseconds rto_min = 200 * kMicrosecond;
 };
 
 // Which flows. Keys that a workload does not list are not looked at.

@@ -88,14 +88,13 @@ Status SimIo::open_entropies(std::uint16_t rail, std::uint16_t count) {
 
 std::size_t SimIo::receive(std::span<RxPacket> out) {
   std::size_t count = 0;
-  const std::size_t most = std::min(out.size(), PacketPool::kOpen);
-  for (; count < most && arrived_at_ < arrived_.size(); ++count) {
+  for (; count < out.size() && arrived_at_ < arrived_.size(); ++count) {
     const PacketId id = arrived_[arrived_at_++];
     const Packet& packet = network_.packets()[id];
     RxPacket& to = out[count];
     const std::uint32_t bytes =
         packet.is_trimmed ? std::min(packet.udp_bytes, kTrimmedKept) : packet.udp_bytes;
-    to.bytes = {network_.packets().readable(id, count), bytes};
+    to.bytes = {network_.packets().bytes(id), bytes};
     to.arrival = to_transport_time(packet.arrival);
     to.source = address_of_nic(packet.source);
     to.rail = static_cast<std::uint16_t>(packet.destination - shape_.first_nic);

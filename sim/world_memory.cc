@@ -1,7 +1,6 @@
 #include "sim/world_memory.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -14,10 +13,7 @@
 namespace spindrift::sim {
 namespace {
 
-// The pages that stand for all: few, so that they stay in the cache, but no more mappings than a
-// process may have (65,530 on Linux, others included).
-constexpr std::size_t kMinAliasBytes = 4096;
-constexpr std::size_t kMaxMappings = 16384;
+constexpr std::size_t kAliasBytes = 256U << 10U;
 constexpr std::uint64_t kPatternShift = 4093;  // between flows, so that mixed-up flows show
 constexpr std::uint64_t kPatternShifts = 16;
 
@@ -56,18 +52,16 @@ Status WorldMemory::prepare(const FlowPlans& flows, std::uint32_t hosts, bool ca
 Status WorldMemory::alias(std::size_t bytes) {
   const int file = memfd_create("spindrift-sim", MFD_CLOEXEC);
   if (file < 0) return system_error("memfd_create");
-  const std::size_t alias_bytes =
-      std::bit_ceil(std::max(kMinAliasBytes, (bytes + kMaxMappings - 1) / kMaxMappings));
-  const std::size_t pieces = (bytes + alias_bytes - 1) / alias_bytes;
-  aliased_bytes_ = pieces * alias_bytes;
+  const std::size_t pieces = (bytes + kAliasBytes - 1) / kAliasBytes;
+  aliased_bytes_ = pieces * kAliasBytes;
   void* at = MAP_FAILED;
-  if (ftruncate(file, static_cast<off_t>(alias_bytes)) == 0)
+  if (ftruncate(file, kAliasBytes) == 0)
     at = mmap(nullptr, aliased_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
               0);
   bool is_mapped = at != MAP_FAILED;
   if (is_mapped) aliased_ = static_cast<std::byte*>(at);
   for (std::size_t i = 0; i < pieces && is_mapped; ++i)
-    is_mapped = mmap(aliased_ + i * alias_bytes, alias_bytes, PROT_READ | PROT_WRITE,
+    is_mapped = mmap(aliased_ + i * kAliasBytes, kAliasBytes, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
   const Error error = system_error("mapping the hosts' memory");
   close(file);

@@ -61,7 +61,7 @@ Result<std::vector<PlannedRun>> plan_runs(const ScenarioFile& file, const std::v
   std::vector<std::size_t> at(axes.size(), 0);
   std::size_t point = 0;
   do {
-    PlannedRun run{.file = file, .point = point++};
+    PlannedRun run{.file = file, .point = point++, .is_one_of_several_seeds = repeats > 1};
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const std::string& value = axes[i].values[at[i]];
       const Status status = apply_override(run.file, cat(axes[i].key, "=", value), "--sweep");

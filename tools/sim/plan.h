@@ -19,6 +19,7 @@ Result<Axis> parse_axis(std::string_view text);
 struct PlannedRun {
   ScenarioFile file;
   std::size_t point = 0;  // runs of one point differ in their seed only
+  bool is_one_of_several_seeds = false;
   // What is swept, with this run's values, in the order of the axes: "incast fan-in 8".
   std::vector<std::pair<std::string, std::string>> varied{};
   std::string label() const;  // "transport.congestion_control = nscc"; the title without axes

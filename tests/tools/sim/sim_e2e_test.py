@@ -75,6 +75,22 @@ class Scenarios(unittest.TestCase):
         self.assertTrue(any(int(row["queue_bytes"]) > 0 for row in ports))
 
 
+    def test_figures_and_a_page_are_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("incast", "sample_every=5us", "--plot", folder + "/plots", "--html", folder + "/page.html")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            plots = sorted(file.name for file in pathlib.Path(folder + "/plots").iterdir())
+            page = pathlib.Path(folder + "/page.html").read_text()
+            self.assertIn("queues.svg", plots)
+            self.assertIn("<svg", page)
+            done = run("incast", "--sweep", "workload.fan_in=2,4", "--html", folder + "/two.html")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("fan_in 4", pathlib.Path(folder + "/two.html").read_text())
+            done = run("incast", "--html", folder + "/no/page.html")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("page.html", done.stderr)
+
+
 class Refusals(unittest.TestCase):
     def refused(self, *words):
         done = run(*words)
@@ -111,6 +127,30 @@ class Refusals(unittest.TestCase):
         done = run("incast", "sample_every=5us", "--series", "/no/such/folder/x")
         self.assertEqual(done.returncode, 1)
         self.assertIn("/no/such/folder/x-flows.csv", done.stderr)
+
+
+class Replays(unittest.TestCase):
+    def test_a_live_connection_is_replayed_bit_for_bit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            record = folder + "/r.jsonl"
+            environment = os.environ | {"SPINDRIFT_CC_RECORD": record, "SPINDRIFT_CONFIG": ""}
+            live = subprocess.run([TOOL, "perf", "local", "--size", "256K", "--iterations", "400",
+                                   "--fault", "loss=1%"],
+                                  env=environment, capture_output=True, text=True, timeout=120)
+            self.assertEqual(live.returncode, 0, live.stderr)
+            same = run("--replay", record)
+            self.assertEqual(same.returncode, 0, same.stdout)
+            self.assertIn("nscc", same.stdout)
+            other = run("--replay", record, "--cc", "swift")
+            self.assertEqual(other.returncode, 0, other.stderr)
+            self.assertIn("recorded: window", other.stdout)
+            self.assertIn("recorded_window_bytes", run("--replay", record, "--csv").stdout)
+            before, after = pathlib.Path(record).read_text().rsplit('"window_bytes":', 1)
+            lines = before + '"window_bytes":1' + after
+            pathlib.Path(record).write_text(lines)
+            self.assertEqual(run("--replay", record).returncode, 1)
+            pathlib.Path(record).write_text(lines + "rubbish\n")
+            self.assertEqual(run("--replay", record).returncode, 2)
 
 
 class Interruption(unittest.TestCase):

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "spindrift/open.h"
@@ -18,9 +19,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "tools/exit_codes.h"
-#include "tools/sim/keys.h"
+#include "tools/sim/files.h"
 #include "tools/sim/output.h"
 #include "tools/sim/plan.h"
+#include "tools/sim/replay.h"
 #include "tools/sim/runner.h"
 #include "tools/sim/schema.h"
 #include "tools/sim/shipped.h"
@@ -39,6 +41,9 @@ EXAMPLES
   spindrift sim incast --sweep transport.congestion_control=nscc,dcqcn,swift --repeat 5
   spindrift sim incast --show > mine.toml                  a file to start from; then
   spindrift sim mine.toml --series mine                    mine-flows.csv and mine-ports.csv
+  spindrift sim link_cut --html report.html                tables and figures on one page
+  SPINDRIFT_CC_RECORD=r.jsonl spindrift perf local         records decisions of any program; then
+  spindrift sim --replay r.jsonl --cc swift                shows where another algorithm would differ
 
 SCENARIOS
   A scenario is a TOML file; keys that it does not set have their defaults. --keys explains every
@@ -64,8 +69,13 @@ struct SimArguments {
   std::optional<std::string> path_selector;
   std::optional<std::string> seed;
   std::string series;
+  std::string replayed;
+  std::string html;
+  std::string plots;
+  bool has_png = false;
   bool lists = false;
   bool shows = false;
+  bool measures_speed = false;
   bool lists_keys = false;
   bool prints_schema = false;
   bool is_json = false;
@@ -85,23 +95,6 @@ int list_scenarios() {
   return finish_output("sim", kExitOk);
 }
 
-// The whole file, or what the operating system says.
-Result<std::string> read_file(const std::string& name) {
-  const auto refused = [] {
-    return Error(ErrorCode::kIo, std::system_category().message(errno == 0 ? EIO : errno));
-  };
-  errno = 0;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "r"),
-                                                             &std::fclose);
-  if (file == nullptr) return refused();
-  std::string text;
-  std::array<char, 4096> part{};
-  while (const std::size_t count = std::fread(part.data(), 1, part.size(), file.get()))
-    text.append(part.data(), count);
-  if (std::ferror(file.get()) != 0) return refused();
-  return text;
-}
-
 Result<ScenarioFile> load(const std::string& name) {
   std::vector<std::string> names;
   for (const ShippedScenario& shipped : shipped_scenarios()) {
@@ -112,7 +105,7 @@ Result<ScenarioFile> load(const std::string& name) {
   if (!text.ok())
     return Error(ErrorCode::kNotFound,
                  cat("'", name, "' is neither a scenario that ships (", absl::StrJoin(names, ", "),
-                     ") nor a file that can be read: ", text.error().message()));
+                     ") nor a file: ", text.error().message()));
   return parse_scenario(text.value(), name, std::filesystem::path(name).parent_path().string());
 }
 
@@ -130,29 +123,14 @@ Status override_all(ScenarioFile& file, const SimArguments& arguments) {
   return ok_status();
 }
 
-bool write_file(const std::string& name, const std::string& text) {
-  std::FILE* file = std::fopen(name.c_str(), "w");
-  if (file == nullptr) return false;
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int error = errno;
-  const bool is_closed = std::fclose(file) == 0;
-  if (!is_written) errno = error;
-  return is_written && is_closed;
-}
-
-int write_series(const std::string& prefix, const sim::Results& results) {
-  const std::pair<std::string, std::string> files[] = {
-      {prefix + "-flows.csv", flow_series_csv(results)},
-      {prefix + "-ports.csv", port_series_csv(results)}};
-  for (const auto& [name, text] : files) {
-    errno = 0;
-    if (!write_file(name, text))
-      return complain("sim",
-                      cat("cannot write ", name, ": ",
-                          std::system_category().message(errno == 0 ? EIO : errno)),
-                      kExitFailure);
-  }
-  return kExitOk;
+// What was asked for beside the output.
+Status write_files(const SimArguments& arguments, std::span<const FinishedRun> runs) {
+  Status status = ok_status();
+  if (!arguments.series.empty()) status = write_series(arguments.series, runs.front().results);
+  if (status.ok() && !arguments.plots.empty())
+    status = write_plots(arguments.plots, arguments.has_png, runs);
+  if (status.ok() && !arguments.html.empty()) status = write_html(arguments.html, runs);
+  return status;
 }
 
 void print_results(const SimArguments& arguments, std::span<const FinishedRun> runs) {
@@ -182,22 +160,70 @@ bool has_trouble(std::span<const FinishedRun> runs) {
 
 int run_plans(const SimArguments& arguments, const std::vector<PlannedRun>& plans) {
   catch_interrupts();
+  const bool draws = !arguments.html.empty() || !arguments.plots.empty();
   const RunnerOutcome outcome = run_all(plans, builtin_registry(),
                                         {.threads = arguments.threads,
                                          .shows_progress = isatty(STDERR_FILENO) == 1,
-                                         .keeps_series = plans.size() == 1});
-  if (!outcome.finished.empty()) print_results(arguments, outcome.finished);
-  int code = finish_output("sim", kExitOk);
+                                         .keeps_series = plans.size() == 1 || draws});
+  int code = kExitOk;
+  if (!outcome.finished.empty()) {
+    print_results(arguments, outcome.finished);
+    code = finish_output("sim", code);
+    if (const Status written = write_files(arguments, outcome.finished); !written.ok())
+      code = complain("sim", written.error().message(), kExitFailure);
+  }
   if (outcome.error) return refuse(*outcome.error);
   if (outcome.is_interrupted)
     return complain("sim",
                     absl::StrFormat("interrupted; %d of %d runs were complete",
                                     outcome.finished.size(), plans.size()),
                     kExitInterrupted);
-  if (code == kExitOk && !arguments.series.empty())
-    code = write_series(arguments.series, outcome.finished.front().results);
   if (code == kExitOk && has_trouble(outcome.finished)) code = kExitFailure;
   return code;
+}
+
+// Without --cc the decisions must be the recorded ones; with it, differences are what is asked for.
+int run_replay(const SimArguments& arguments) {
+  const auto text = read_file(arguments.replayed);
+  if (!text.ok()) return refuse(text.error().message());
+  const auto recordings = parse_recordings(text.value(), arguments.replayed);
+  if (!recordings.ok()) return refuse(recordings.error().message());
+  std::vector<Replay> replays;
+  bool is_same = true;
+  for (const Recording& one : recordings.value()) {
+    auto replayed = replay(one, builtin_registry(), arguments.congestion_control.value_or(""));
+    if (!replayed.ok()) return refuse(replayed.error().message());
+    is_same = is_same && replayed.value().starts_equal && !replayed.value().first_difference;
+    replays.push_back(std::move(replayed.value()));
+  }
+  absl::PrintF("%s", arguments.is_csv ? replay_csv(recordings.value(), replays)
+                                      : replay_text(recordings.value(), replays));
+  return finish_output("sim", is_same || arguments.congestion_control ? kExitOk : kExitFailure);
+}
+
+// How fast the simulator is: one run after the other, on one thread.
+int run_bench() {
+  constexpr double kMegabyte = 1e6;
+  absl::PrintF("%-12s %9s %12s %9s %11s %12s\n", "scenario", "hosts", "hops", "CPU s", "M hops/s",
+               "peak MB");
+  for (const char* name : {"speed_16", "speed_128", "speed_8192"}) {
+    const auto file = load(name);
+    if (!file.ok()) return refuse(file.error().message());
+    const auto plans = plan_runs(file.value(), {}, 1);
+    if (!plans.ok()) return refuse(plans.error().message());
+    const RunnerOutcome outcome = run_all(plans.value(), builtin_registry(), {});
+    if (outcome.finished.empty())
+      return complain("sim", outcome.error.value_or("interrupted"), kExitFailure);
+    const sim::Results& results = outcome.finished.front().results;
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    absl::PrintF("%-12s %9d %12d %9.2f %11.2f %12.0f\n", name, file.value().scenario.topology.hosts,
+                 results.run_hops, results.run_seconds,
+                 static_cast<double>(results.run_hops) / results.run_seconds / 1e6,
+                 static_cast<double>(usage.ru_maxrss) * 1024 / kMegabyte);
+    std::fflush(stdout);
+  }
+  return finish_output("sim", kExitOk);
 }
 
 int run_sim(const SimArguments& arguments) {
@@ -206,6 +232,8 @@ int run_sim(const SimArguments& arguments) {
     absl::PrintF("%s", arguments.lists_keys ? keys_text() : schema_text());
     return finish_output("sim", kExitOk);
   }
+  if (arguments.measures_speed) return run_bench();
+  if (!arguments.replayed.empty()) return run_replay(arguments);
   if (arguments.scenario.empty())
     return refuse(
         "which scenario? 'spindrift sim --list' lists those that ship; a file is another");
@@ -266,8 +294,15 @@ class SimCommand final : public CLI::App {
     add_flag("--show", a->shows, "print the scenario as a file, and run nothing");
     add_flag("--keys", a->lists_keys, "every key with its values, default and meaning");
     add_flag("--schema", a->prints_schema, "the same as JSON Schema");
+    add_flag("--bench", a->measures_speed, "how many hops per CPU second the simulator makes");
     auto* json = add_flag("--json", a->is_json, "all runs with every flow and port, as JSON");
     add_flag("--csv", a->is_csv, "a line per run")->excludes(json);
+    add_option("--replay", a->replayed,
+               "feed a record of SPINDRIFT_CC_RECORD into its algorithm again, or into --cc")
+        ->excludes(json);
+    add_option("--html", a->html, "write one page about all runs: configuration, tables, figures");
+    auto* plot = add_option("--plot", a->plots, "write figures as SVG files to this folder");
+    add_flag("--png", a->has_png, "and as PNG files")->needs(plot);
     add_option("--series", a->series, "write time series to PREFIX-flows.csv and PREFIX-ports.csv");
   }
 
