@@ -8,9 +8,10 @@ namespace {
 constexpr std::uint64_t kPicosecondsPerSecond = 1'000'000'000'000ULL;
 
 // Whole picoseconds for a byte, or 0.
-std::uint64_t whole_ps_per_byte(std::uint64_t rate_bps) {
+std::uint32_t whole_ps_per_byte(std::uint64_t rate_bps) {
   const std::uint64_t bits = 8 * kPicosecondsPerSecond;
-  return bits % rate_bps == 0 ? bits / rate_bps : 0;
+  const bool is_whole = bits % rate_bps == 0 && bits / rate_bps <= UINT32_MAX;
+  return is_whole ? static_cast<std::uint32_t>(bits / rate_bps) : 0;
 }
 
 std::uint64_t threshold_of(double probability) {
@@ -56,7 +57,7 @@ void Network::on_event(EventList::Actor actor) {
 
 Picoseconds Network::transmission(std::uint32_t port, std::uint64_t bytes) const {
   const Port& p = ports_[port];
-  if (p.ps_per_byte != 0) return static_cast<Picoseconds>(bytes * p.ps_per_byte);
+  if (p.ps_per_byte != 0) return static_cast<Picoseconds>(bytes * std::uint64_t{p.ps_per_byte});
   return static_cast<Picoseconds>(
       Rate::bits_per_second(p.rate_bps).picoseconds_for(bytes));  // rounded up
 }
@@ -149,8 +150,8 @@ void Network::transmit(std::uint32_t port, PacketId id, std::uint64_t waiting_by
   }
   p.wire.tail = id;
   ++hops_;
-  ++p.counted.packets;
-  p.counted.bytes += packet.wire_bytes;
+  ++p.sent_packets;
+  p.sent_bytes += packet.wire_bytes;
   history_.add((static_cast<std::uint64_t>(now) << 20) ^ (static_cast<std::uint64_t>(port) << 40) ^
                (static_cast<std::uint64_t>(packet.tuple_hash) << 8) ^
                (static_cast<std::uint64_t>(packet.wire_bytes) << 3) ^
@@ -176,14 +177,7 @@ void Network::on_arrival(std::uint32_t port) {
   Packet& packet = packets_[id];
   p.wire.head = packet.next;
   if (p.wire.head != kNoPacket) events_.schedule(wire(port), packets_[p.wire.head].arrival);
-  // Down now, or at some time since it left.
-  if (p.is_down || packet.is_lost || p.down_since >= packet.arrival - p.delay) [[unlikely]] {
-    ++p.counted.drops_down;
-    drop(id);
-    return;
-  }
-  if (p.loss_below != 0 && rng_.next() < p.loss_below) [[unlikely]] {
-    ++p.counted.drops_loss;
+  if (p.may_lose && is_lost(p, packet)) [[unlikely]] {
     drop(id);
     return;
   }
@@ -196,6 +190,18 @@ void Network::on_arrival(std::uint32_t port) {
   } else {
     receive_at_switch(port, id);
   }
+}
+
+bool Network::is_lost(Port& port, const Packet& packet) {
+  // Down now, or at some time since it left.
+  const Picoseconds left = packet.arrival - port.delay;
+  if (port.is_down || packet.is_lost || port.down_since >= left) {
+    ++port.counted.drops_down;
+    return true;
+  }
+  if (port.loss_below == 0 || rng_.next() >= port.loss_below) return false;
+  ++port.counted.drops_loss;
+  return true;
 }
 
 void Network::drop(PacketId id) {
@@ -304,6 +310,7 @@ void Network::count_waiting(Port& port) {
 void Network::set_down(std::uint32_t port, bool is_down) {
   Port& p = ports_[port];
   p.is_down = is_down;
+  p.may_lose = true;
   if (is_down) p.down_since = events_.now();
 }
 
@@ -315,6 +322,7 @@ void Network::set_rate(std::uint32_t port, std::uint64_t rate_bps) {
 
 void Network::set_loss(std::uint32_t port, double probability) {
   ports_[port].loss_below = threshold_of(probability);
+  ports_[port].may_lose = ports_[port].may_lose || probability > 0;
 }
 
 // --- reports ---
@@ -322,6 +330,8 @@ void Network::set_loss(std::uint32_t port, double probability) {
 PortCounters Network::counters(std::uint32_t port) const {
   const Port& p = ports_[port];
   PortCounters out = p.counted;
+  out.packets = p.sent_packets;
+  out.bytes = p.sent_bytes;
   const Picoseconds now = events_.now();
   if (p.is_paused) out.paused += now - p.paused_since;
   const Picoseconds span = now - counted_from_;
@@ -335,6 +345,8 @@ void Network::reset_counters() {
   counted_from_ = events_.now();
   for (Port& port : ports_) {
     port.counted = PortCounters{};
+    port.sent_packets = 0;
+    port.sent_bytes = 0;
     port.byte_time = 0;
     port.counted_until = events_.now();
     if (port.is_paused) port.paused_since = events_.now();

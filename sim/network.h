@@ -85,32 +85,38 @@ class Network {
     PacketId head = kNoPacket;
     PacketId tail = kNoPacket;
   };
+  // What every packet touches fills two cache lines; the rest is for marks, losses and reports.
   struct alignas(64) Port {
     Picoseconds free_at = 0;
-    std::uint64_t ps_per_byte = 0;  // 0: not a whole number
     Picoseconds delay = 0;
-    std::uint32_t waiting = 0;  // packets in all queues
+    std::uint64_t data_bytes = 0;   // that wait
+    std::uint32_t ps_per_byte = 0;  // 0: not a whole number
+    std::uint32_t waiting = 0;      // packets in all queues
+    Queue wire{};                   // packets on the link, oldest first
+    std::uint32_t far_node = 0;
+    std::uint32_t nic = 0;      // at the far end, when it is a host's
+    std::uint32_t own_nic = 0;  // when the near end is a host's
     bool is_paused = false;     // data
     bool is_down = false;
+    bool may_lose = false;  // has been down, or has a loss rate
     bool to_host = false;
     bool from_host = false;
     bool wants_free = false;
     bool has_sent_pause = false;  // to whoever sends into this port's far end
-    Queue wire{};                 // packets on the link, oldest first
+
     std::array<Queue, kTrafficClasses> queues{};
-    std::uint64_t data_bytes = 0;     // that wait
     std::uint64_t control_bytes = 0;  // control and trimmed ones that wait
     std::uint64_t ingress_bytes = 0;  // data in the far end's switch that came through here
-    std::uint32_t far_node = 0;
-    std::uint32_t nic = 0;      // at the far end, when it is a host's
-    std::uint32_t own_nic = 0;  // when the near end is a host's
+    std::uint64_t sent_packets = 0;
+    std::uint64_t sent_bytes = 0;
+
     std::uint64_t rate_bps = 0;
     std::uint64_t loss_below = 0;  // of 2^64
     Picoseconds down_since = -1;   // the last time it went down
     Picoseconds paused_since = 0;
     Picoseconds counted_until = 0;
     unsigned __int128 byte_time = 0;  // bytes * ps of waiting data
-    PortCounters counted{};
+    PortCounters counted{};           // but for what was sent
   };
 
   void on_transmitted(std::uint32_t port);
@@ -123,6 +129,7 @@ class Network {
   void start_next(std::uint32_t port);
   void transmit(std::uint32_t port, PacketId id, std::uint64_t waiting_bytes);
   void mark(Port& port, Packet& packet, std::uint64_t waiting_bytes);
+  [[nodiscard]] bool is_lost(Port& port, const Packet& packet);
   void drop(PacketId id);
   void take_into_ingress(std::uint32_t ingress, const Packet& packet);
   void take_out_of_ingress(const Packet& packet);
