@@ -6,6 +6,7 @@
 #include "transport/completions.h"
 #include "transport/describe.h"
 #include "transport/loss_rules.h"
+#include "transport/path_tally.h"
 #include "transport/sender.h"
 
 namespace spindrift {
@@ -14,38 +15,6 @@ namespace {
 constexpr Duration kServiceUnit = std::chrono::nanoseconds(128);
 constexpr std::uint16_t kServiceOverflow = 0xffff;
 constexpr Duration kCnpSpacing = std::chrono::microseconds(50);  // DCQCN's notification point
-
-// Newly acknowledged units, summed per path. A super-packet stays on one path, so few are touched.
-class PathTally {
- public:
-  explicit PathTally(std::span<PathFeedback> room) : entries_(room) {}
-  void add(PathId path, std::uint32_t packets) {
-    // Neighbours left in one burst on one path.
-    if (count_ != 0 && entries_[last_].path == path) {
-      entries_[last_].packets += packets;
-      return;
-    }
-    for (last_ = 0; last_ < count_; ++last_) {
-      if (entries_[last_].path != path) continue;
-      entries_[last_].packets += packets;
-      return;
-    }
-    if (count_ == entries_.size()) {
-      has_overflowed_ = true;
-      last_ = 0;
-      return;
-    }
-    entries_[count_++] = PathFeedback{.path = path, .packets = packets};
-  }
-  std::span<PathFeedback> entries() { return {entries_.data(), count_}; }
-  bool has_overflowed() const { return has_overflowed_; }
-
- private:
-  std::span<PathFeedback> entries_;
-  std::size_t count_ = 0;
-  std::size_t last_ = 0;
-  bool has_overflowed_ = false;
-};
 
 struct AckWork {
   EngineContext& ctx;
