@@ -7,6 +7,7 @@ namespace spindrift {
 extern const CcInfo kFixedWindow;
 extern const CcInfo kDcqcn;
 extern const CcInfo kDctcp;
+extern const CcInfo kHpcc;
 extern const CcInfo kNscc;
 extern const CcInfo kNsccReceiverCredit;
 extern const CcInfo kReceiverCredit;

@@ -23,7 +23,7 @@ namespace {
 Registry make_registry() {
   Registry registry;
   for (const CcInfo* info : {&kNscc, &kNsccReceiverCredit, &kReceiverCredit, &kDcqcn, &kDctcp,
-                             &kSwift, &kTimely, &kFixedWindow})
+                             &kSwift, &kTimely, &kHpcc, &kFixedWindow})
     registry.add(*info);
   for (const PathSelectorInfo* info :
        {&kRepsPathPolicy, &kMixedPathPolicy, &kBitmapPathPolicy, &kLeastRttPathPolicy,

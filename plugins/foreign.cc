@@ -138,7 +138,7 @@ class CcInstance final : public CongestionControl {
                  .timestamp_ns = event.telemetry[i].timestamp_ns,
                  .link_rate_bps = event.telemetry[i].link_rate.bits_per_second(),
                  .queue_bytes = event.telemetry[i].queue_bytes,
-                 .reserved = 0};
+                 .link_id = event.telemetry[i].link_id};
     const spindrift_plugin_ack ack{.struct_size = sizeof(spindrift_plugin_ack),
                                    .now_ns = ns_of(event.now),
                                    .sent_time_ns = ns_of(event.sent_time),

@@ -381,8 +381,8 @@ void on_trimmed(EngineContext& ctx, Connection& c, const wire::Nack& nack, LossC
 
 }  // namespace
 
-void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
-            std::span<const std::byte> rest, Time now) {
+void on_ack(EngineContext& ctx, Connection& c, const AckPacket& packet, Time now) {
+  const auto& [ack, rest, telemetry] = packet;
   ++c.counters.acks_received;
   SentLog& log = c.send->log;
   const Psn cumulative = extend(log, ack.cack_psn);
@@ -402,6 +402,7 @@ void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
   AckWork work{.ctx = ctx, .c = c, .now = now};
   if (ack.next == wire::NextHeader::kResponse) take_response(work, rest);
   work.event.is_marked = ack.is_marked;
+  work.event.telemetry = telemetry;
   const bool is_newest = cumulative.value + 1 >= log.oldest().value;
   if (is_newest && ack.mpr != 0) c.send->peer_window = std::uint64_t{ack.mpr} * 128;
   if (!ack.is_probe && state.service_time != 0) {

@@ -7,8 +7,12 @@
 
 namespace spindrift {
 
-void on_ack(EngineContext& ctx, Connection& c, const wire::Ack& ack,
-            std::span<const std::byte> rest, Time now);
+struct AckPacket {
+  const wire::Ack& ack;
+  std::span<const std::byte> rest;  // what follows its header
+  std::span<const HopTelemetry> telemetry;
+};
+void on_ack(EngineContext& ctx, Connection& c, const AckPacket& packet, Time now);
 void on_nack(EngineContext& ctx, Connection& c, const wire::Nack& nack, Time now);
 
 }  // namespace spindrift

@@ -110,10 +110,12 @@ Status set_options(EngineContext& ctx, Connection& c, const ConnectOptions& opti
   if (!status.ok()) return status;
   auto cc = ctx.registry.find_congestion_control(options.congestion_control);
   if (!cc.ok()) return cc.error();
-  if (cc.value().info->traits.needs_telemetry)
-    return Error(ErrorCode::kUnsupported,
-                 absl::StrCat(options.congestion_control,
-                              " needs in-band telemetry, which this provider does not carry"));
+  if (cc.value().info->traits.needs_telemetry && !ctx.rails.caps().echoes_telemetry)
+    return Error(
+        ErrorCode::kUnsupported,
+        absl::StrCat(options.congestion_control,
+                     " needs in-band telemetry of the switches, which provider ",
+                     ctx.rails.caps().name, " does not bring; choose another, such as nscc"));
   auto selector = ctx.registry.find_path_selector(options.path_selector);
   if (!selector.ok()) return selector.error();
   const auto loss_rule = ctx.registry.find_loss_rule(options.loss_rule);

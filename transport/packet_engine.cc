@@ -286,7 +286,7 @@ void PacketEngine::on_connection_packet(Connection& c, const wire::Pds& pds, con
   if (const auto* request = std::get_if<wire::RudRequest>(&pds.header))
     on_request(ctx_, c, *request, rest, packet);
   else if (const auto* ack = std::get_if<wire::Ack>(&pds.header))
-    on_ack(ctx_, c, *ack, rest, now);
+    on_ack(ctx_, c, {*ack, rest, packet.telemetry}, now);
   else if (nack != nullptr)
     on_nack(ctx_, c, *nack, now);
   else if (const auto* control = std::get_if<wire::Control>(&pds.header)) {

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "spindrift/stats.h"
+#include "spindrift/telemetry.h"
 #include "spindrift/types.h"
 
 namespace spindrift {
@@ -20,14 +21,6 @@ struct SendLimits {
   Rate pacing_rate{};                     // zero: unpaced
   Time timer = kNever;                    // when on_signal(TimerFired) is due
   bool operator==(const SendLimits&) const = default;
-};
-
-// One hop of in-band telemetry, oldest hop first.
-struct HopTelemetry {
-  std::uint64_t tx_bytes = 0;
-  std::uint64_t timestamp_ns = 0;
-  std::uint32_t queue_bytes = 0;
-  Rate link_rate{};
 };
 
 // Measured once by the transport, shared by every algorithm.
@@ -53,7 +46,7 @@ struct AckEvent {
   bool restores_window = false;            // restore_cwnd
   bool is_marked = false;                  // the triggering packet carried ECN CE
   DeliverySample delivery{};
-  std::span<const HopTelemetry> telemetry{};  // empty unless CcTraits::needs_telemetry
+  std::span<const HopTelemetry> telemetry{};  // of the triggering packet; where it is carried
 };
 
 enum class LossCause : std::uint8_t { kReordered, kTrimmed, kTrimmedLastHop, kTimeout };

@@ -51,7 +51,7 @@ typedef struct spindrift_plugin_hop {
   uint64_t timestamp_ns;
   uint64_t link_rate_bps;
   uint32_t queue_bytes;
-  uint32_t reserved;
+  uint32_t link_id;
 } spindrift_plugin_hop;
 
 typedef struct spindrift_plugin_ack {

@@ -96,6 +96,7 @@ struct CcFunctions {
       hops[i] = {.tx_bytes = ack.hops[i].tx_bytes,
                  .timestamp_ns = ack.hops[i].timestamp_ns,
                  .queue_bytes = ack.hops[i].queue_bytes,
+                 .link_id = ack.hops[i].link_id,
                  .link_rate = Rate::bits_per_second(ack.hops[i].link_rate_bps)};
     }
     put(of(self).on_ack({.now = time_of(ack.now_ns),

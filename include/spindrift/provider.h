@@ -13,6 +13,7 @@
 #include "spindrift/address.h"
 #include "spindrift/result.h"
 #include "spindrift/stats.h"
+#include "spindrift/telemetry.h"
 #include "spindrift/types.h"
 #include "spindrift/work.h"
 
@@ -33,6 +34,9 @@ struct RxPacket {
   // Last packet of the super-packet the provider took in as one (GRO); always true elsewhere.
   bool ends_burst = true;
   std::uint32_t buffer = 0;  // the provider's own
+  // Where the provider echoes telemetry: of an acknowledgement, what the packet with its ACK_PSN
+  // met on its way. Valid until release().
+  std::span<const HopTelemetry> telemetry{};
 };
 
 // A packet may gather this many pieces of user memory.
@@ -77,6 +81,7 @@ struct PacketIoCaps {
   // the network. Zero for hardware.
   Duration host_latency{};
   bool has_ecn = false;
+  bool echoes_telemetry = false;  // RxPacket::telemetry
   bool has_rx_timestamp = false;
   bool copies_on_send = false;  // released() follows send() at once
 };

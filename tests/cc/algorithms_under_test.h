@@ -22,9 +22,9 @@ namespace spindrift::test {
 
 using std::chrono::microseconds;
 
-inline const CcInfo* const kAlgorithms[] = {
-    &kFixedWindow, &kDcqcn,  &kNscc,           &kDctcp,
-    &kSwift,       &kTimely, &kReceiverCredit, &kNsccReceiverCredit};
+inline const CcInfo* const kAlgorithms[] = {&kFixedWindow,    &kDcqcn, &kNscc,
+                                            &kDctcp,          &kSwift, &kTimely,
+                                            &kReceiverCredit, &kHpcc,  &kNsccReceiverCredit};
 
 // As GoogleTest wants names.
 inline std::string test_name(const ::testing::TestParamInfo<const CcInfo*>& param) {
@@ -126,6 +126,7 @@ class Driver {
         last_notification_ = now_;
       }
     }
+    const HopTelemetry hop = link_state(bytes, rtt);
     limits_ = cc_->on_ack({.now = now_,
                            .sent_time = now_ - rtt,
                            .rtt = rtt,
@@ -133,7 +134,8 @@ class Driver {
                            .received_bytes = bytes,
                            .in_flight_bytes = static_cast<std::uint64_t>(in_flight_bytes_),
                            .acked_packets = 1,
-                           .is_marked = is_marked});
+                           .is_marked = is_marked,
+                           .telemetry = {&hop, 1}});
     if (info_.traits.is_receiver_driven) grant(bytes);
   }
 
@@ -158,6 +160,20 @@ class Driver {
 
  private:
   void refill(Duration rtt) { in_flight_bytes_ = std::max(in_flight_bytes_, allowed_bytes(rtt)); }
+  // A link that has sent these bytes since the last acknowledgement, or, with a queue before it, as
+  // many as it can.
+  HopTelemetry link_state(std::uint64_t bytes, Duration rtt) {
+    const Duration queued = rtt - flow_.base_rtt;
+    const double most = rate_bytes({.pacing_rate = flow_.link_rate}, now_ - last_hop_);
+    tx_bytes_ += queued > Duration{} ? static_cast<std::uint64_t>(most) : bytes;
+    last_hop_ = now_;
+    return {.tx_bytes = tx_bytes_,
+            .timestamp_ns = static_cast<std::uint64_t>(now_.time_since_epoch().count()),
+            .queue_bytes =
+                static_cast<std::uint32_t>(rate_bytes({.pacing_rate = flow_.link_rate}, queued)),
+            .link_id = 1,
+            .link_rate = flow_.link_rate};
+  }
   static double rate_bytes(const SendLimits& limits, Duration rtt) {
     return static_cast<double>(limits.pacing_rate.bits_per_second()) / 8e9 *
            static_cast<double>(rtt.count());
@@ -169,6 +185,8 @@ class Driver {
   SendLimits limits_;
   double in_flight_bytes_ = 0;
   std::uint64_t granted_bytes_ = 0;
+  std::uint64_t tx_bytes_ = 0;
+  Time last_hop_{};
   Time now_{};
   Time last_notification_{std::chrono::seconds(-1)};
 };

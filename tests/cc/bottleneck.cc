@@ -87,6 +87,12 @@ void Bottleneck::serve() {
   Packet packet = queue_.front();
   queue_.pop_front();
   packet.is_marked = marks();
+  served_bytes_ += config_.packet_bytes;
+  packet.hop = {.tx_bytes = served_bytes_,
+                .timestamp_ns = static_cast<std::uint64_t>(now_ps_ / 1000),
+                .queue_bytes = static_cast<std::uint32_t>(queue_bytes()),
+                .link_id = 1,
+                .link_rate = config_.rate};
   schedule(now_ps_ + to_ps(config_.base_rtt), Kind::kAck, packet);
   if (!queue_.empty()) schedule(now_ps_ + service_ps_, Kind::kServed, queue_.front());
 }
@@ -115,7 +121,8 @@ void Bottleneck::acknowledge(const Packet& packet) {
                                            .received_bytes = config_.packet_bytes,
                                            .in_flight_bytes = flow.in_flight_bytes,
                                            .acked_packets = 1,
-                                           .is_marked = packet.is_marked}));
+                                           .is_marked = packet.is_marked,
+                                           .telemetry = {&packet.hop, 1}}));
 }
 
 void Bottleneck::set_limits(std::size_t index, const SendLimits& limits) {

@@ -74,6 +74,7 @@ class Bottleneck {
     std::size_t flow = 0;
     std::int64_t sent_ps = 0;
     bool is_marked = false;
+    HopTelemetry hop{};
   };
   struct Event {
     std::int64_t time_ps = 0;
@@ -108,6 +109,7 @@ class Bottleneck {
   std::priority_queue<Event> events_;
   std::uint64_t order_ = 0;
   std::int64_t now_ps_ = 0;
+  std::uint64_t served_bytes_ = 0;
 };
 
 }  // namespace spindrift::test

@@ -33,6 +33,7 @@ std::uint64_t history_hash(const CcInfo& info) {
   Hash hash;
   hash.add(cc->initial());
   Time now = flow.now;
+  std::uint64_t sent_bytes = 0;
   for (int i = 0; i < 20'000; ++i) {
     now += Duration(static_cast<std::int64_t>(rng.below(3'000)));
     if (i % 64 == 63) {
@@ -40,6 +41,13 @@ std::uint64_t history_hash(const CcInfo& info) {
       continue;
     }
     const Duration rtt = microseconds(12) + Duration(static_cast<std::int64_t>(rng.below(40'000)));
+    sent_bytes += 4'160 + 97ULL * static_cast<std::uint64_t>(i % 89);
+    const HopTelemetry hop{
+        .tx_bytes = sent_bytes,
+        .timestamp_ns = static_cast<std::uint64_t>(now.time_since_epoch().count()),
+        .queue_bytes = static_cast<std::uint32_t>(sent_bytes % 65'536),
+        .link_id = 1,
+        .link_rate = Rate::gbps(100)};
     hash.add(cc->on_ack({.now = now,
                          .sent_time = now - rtt,
                          .rtt = rtt,
@@ -47,7 +55,8 @@ std::uint64_t history_hash(const CcInfo& info) {
                          .received_bytes = 4'160,
                          .in_flight_bytes = rng.below(200'000),
                          .acked_packets = 1,
-                         .is_marked = rng.chance(0.1)}));
+                         .is_marked = rng.chance(0.1),
+                         .telemetry = {&hop, 1}}));
   }
   for (const auto& field : StateCollector(*cc).fields)
     hash.add(std::bit_cast<std::uint64_t>(field.second));
@@ -66,6 +75,7 @@ TEST_P(CcDeterminism, SameHistoryWithEveryCompiler) {
       {"timely", 0xe92b80d9c5e81a9f},
       {"receiver_credit", 0xe3e699de6da29f77},
       {"nscc+receiver_credit", 0x3c69c839675adca6},
+      {"hpcc", 0x5e85e8565f29fd14},
   };
   const std::string_view name = GetParam()->name;
   ASSERT_TRUE(kRecorded.contains(name)) << name << ": 0x" << std::hex << history_hash(*GetParam());

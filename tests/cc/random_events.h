@@ -1,5 +1,7 @@
 #pragma once
 // Events as hostile as a seed makes them: any size, any order, any time.
+#include <array>
+
 #include "spindrift/congestion_control.h"
 
 #include "transport/base/rng.h"
@@ -28,6 +30,22 @@ inline std::uint64_t wild(Rng& rng) {
   return shift == 65 ? 0 : shift == 64 ? ~0ULL : rng.next() >> shift;
 }
 
+// Up to seven hops, often the same links again.
+struct RandomPath {
+  explicit RandomPath(std::uint64_t seed) {
+    Rng rng(seed);
+    count = rng.below(8);
+    for (HopTelemetry& hop : hops)
+      hop = {.tx_bytes = wild(rng),
+             .timestamp_ns = wild(rng),
+             .queue_bytes = static_cast<std::uint32_t>(wild(rng)),
+             .link_id = static_cast<std::uint32_t>(rng.below(2)),
+             .link_rate = Rate::bits_per_second(wild(rng))};
+  }
+  std::array<HopTelemetry, 7> hops{};
+  std::size_t count = 0;
+};
+
 inline SendLimits random_event(CongestionControl& cc, Rng& rng, Time now, FlowInfo& flow) {
   const std::uint64_t kind = rng.below(10);
   if (kind == 0) {
@@ -43,6 +61,7 @@ inline SendLimits random_event(CongestionControl& cc, Rng& rng, Time now, FlowIn
                        .lost_packets = static_cast<std::uint32_t>(wild(rng)),
                        .cause = static_cast<LossCause>(rng.below(4))});
   }
+  const RandomPath path(static_cast<std::uint64_t>(now.time_since_epoch().count()));
   return cc.on_ack({.now = now,
                     .sent_time = now,
                     .rtt = Duration(static_cast<std::int64_t>(wild(rng))),
@@ -54,7 +73,8 @@ inline SendLimits random_event(CongestionControl& cc, Rng& rng, Time now, FlowIn
                     .receiver_penalty = static_cast<std::uint8_t>(rng.below(3) * rng.below(128)),
                     .restores_window = rng.chance(0.3),
                     .is_marked = rng.chance(0.3),
-                    .delivery = {.delivered_bytes = wild(rng)}});
+                    .delivery = {.delivered_bytes = wild(rng)},
+                    .telemetry = {path.hops.data(), path.count}});
 }
 
 }  // namespace spindrift::test

@@ -114,6 +114,7 @@ TEST_P(EndpointContract, OptionsOutOfBoundsAreRefusedByName) {
   const Case cases[] = {
       {"private_data", [](ConnectOptions& o) { o.private_data.resize(193); }},
       {"nscc", [](ConnectOptions& o) { o.congestion_control = "nosuch"; }},
+      {"telemetry", [](ConnectOptions& o) { o.congestion_control = "hpcc"; }},
       {"reps", [](ConnectOptions& o) { o.path_selector = "nosuch"; }},
       {"path_count", [](ConnectOptions& o) { o.path_count = 0; }},
       {"path_count", [](ConnectOptions& o) { o.path_count = 257; }},

@@ -15,7 +15,20 @@
 namespace spindrift {
 namespace {
 
-AckEvent ack_event(FuzzInput& in, Time now, const FlowInfo& flow) {
+using Hops = std::array<HopTelemetry, 6>;
+
+std::span<const HopTelemetry> telemetry(FuzzInput& in, Hops& hops) {
+  const std::size_t count = in.u8() % (hops.size() + 1);
+  for (std::size_t i = 0; i < count; ++i)
+    hops[i] = {.tx_bytes = in.u64(),
+               .timestamp_ns = in.u64(),
+               .queue_bytes = in.u32(),
+               .link_id = in.u8() % 2U,
+               .link_rate = in.rate()};
+  return {hops.data(), count};
+}
+
+AckEvent ack_event(FuzzInput& in, Time now, const FlowInfo& flow, Hops& hops) {
   AckEvent event;
   event.now = now;
   event.sent_time = now - in.duration();
@@ -31,6 +44,7 @@ AckEvent ack_event(FuzzInput& in, Time now, const FlowInfo& flow) {
   event.is_marked = (flags & 2) != 0;
   event.delivery = {
       .delivered_bytes = in.u32(), .interval = in.duration(), .is_app_limited = (flags & 4) != 0};
+  if ((flags & 8) != 0) event.telemetry = telemetry(in, hops);
   return event;
 }
 
@@ -80,8 +94,8 @@ FlowInfo flow_info(FuzzInput& in) {
 
 void run(FuzzInput in) {
   static constexpr std::array kAlgorithms{
-      &kFixedWindow, &kDcqcn,  &kNscc,           &kDctcp,
-      &kSwift,       &kTimely, &kReceiverCredit, &kNsccReceiverCredit};
+      &kFixedWindow,        &kDcqcn, &kNscc, &kDctcp, &kSwift, &kTimely, &kReceiverCredit,
+      &kNsccReceiverCredit, &kHpcc};
   const CcInfo& info = *kAlgorithms[in.u8() % kAlgorithms.size()];
   std::vector<double> values;
   for (const ParameterInfo& parameter : info.parameters)
@@ -91,12 +105,13 @@ void run(FuzzInput in) {
   flow.now = now;
   const auto algorithm = info.make(flow, values);
   SendLimits limits = algorithm->initial();
+  Hops hops{};
   check_sane(limits, now, flow);
   for (int i = 0; i < 256 && !in.is_empty(); ++i) {
     now += in.duration() % std::chrono::hours(1);
     const std::uint8_t kind = in.u8() % 8;
     if (kind < 5) {
-      limits = algorithm->on_ack(ack_event(in, now, flow));
+      limits = algorithm->on_ack(ack_event(in, now, flow, hops));
     } else if (kind < 7) {
       limits = algorithm->on_loss(loss_event(in, now));
     } else {
