@@ -159,7 +159,7 @@ TEST(MemoryTable, AnOldKeyNeverNamesALaterRegionHoweverOftenItsPlaceIsUsedAgain)
   MemoryTable table(1);
   std::array<std::byte, 64> bytes{};
   const MemoryRegion first = table.add(bytes, kAllAccess, {}, 1).value();
-  ASSERT_TRUE(table.remove(first).ok());
+  ASSERT_TRUE(table.remove(first, 0).ok());
   const Sge old = sge_of(first, 0, 8);
   for (std::uint64_t i = 0; i < 3 * 4096; ++i) {
     const auto next = table.add(bytes, kAllAccess, {}, 2 + i);
@@ -168,7 +168,7 @@ TEST(MemoryTable, AnOldKeyNeverNamesALaterRegionHoweverOftenItsPlaceIsUsedAgain)
     ASSERT_EQ(table.find(first.remote.key, 0, 8, Access::kRemoteRead).code,
               wire::ReturnCode::kBadKey);
     ASSERT_TRUE(table.cover(sge_of(next.value(), 0, 8), true).is_whole) << i;
-    ASSERT_TRUE(table.remove(next.value()).ok());
+    ASSERT_TRUE(table.remove(next.value(), 0).ok());
   }
 }
 
@@ -191,9 +191,9 @@ TEST(MemoryTable, ChecksKeyRightBoundsAndEpoch) {
   EXPECT_EQ(code(key ^ (1ULL << 63), 0, 1, Access::kRemoteRead), wire::ReturnCode::kBadKey);
   EXPECT_EQ(code(key | 0xfffff, 0, 1, Access::kRemoteRead), wire::ReturnCode::kBadKey);
   table.hold(region.local);
-  EXPECT_FALSE(table.remove(region).ok());
+  EXPECT_FALSE(table.remove(region, 0).ok());
   table.drop(region.local);
-  ASSERT_TRUE(table.remove(region).ok());
+  ASSERT_TRUE(table.remove(region, 0).ok());
   EXPECT_EQ(code(key, 0, 1, Access::kRemoteRead), wire::ReturnCode::kBadKey);
   EXPECT_FALSE(table.cover(sge_of(region, 0, 1), false).is_whole);
 }
@@ -203,12 +203,12 @@ TEST(MemoryTable, OldLocalKeysDoNotNameNewRegionsOfTheirSlot) {
   MemoryTable table(1);
   std::vector<std::byte> memory(8);
   const MemoryRegion first = table.add(memory, kAllAccess, {}, 1).value();
-  ASSERT_TRUE(table.remove(first).ok());
+  ASSERT_TRUE(table.remove(first, 0).ok());
   for (std::uint64_t i = 0; i < 4000; ++i) {
     const MemoryRegion next = table.add(memory, kAllAccess, {}, 2 + i).value();
     ASSERT_FALSE(table.cover(sge_of(first, 0, 8), false).is_whole) << i;
     ASSERT_TRUE(table.cover(sge_of(next, 0, 8), true).is_whole);
-    ASSERT_TRUE(table.remove(next).ok());
+    ASSERT_TRUE(table.remove(next, 0).ok());
   }
 }
 
