@@ -234,7 +234,9 @@ void on_released(EngineContext& ctx, std::uint64_t released) {
     ctx.free_inline.push_back(one.buffer);
     return true;
   });
-  if (!ctx.orphaned_inline.empty()) ctx.is_release_awaited = true;
+  std::erase_if(ctx.orphaned_hellos,
+                [&ctx](const OrphanedHello& one) { return one.last_transmission <= ctx.released; });
+  if (!ctx.orphaned_inline.empty() || !ctx.orphaned_hellos.empty()) ctx.is_release_awaited = true;
   for (auto& holder : ctx.connections)
     if (holder && holder->send && !holder->send->queue.requests.is_empty())
       deliver_requests(ctx, *holder);

@@ -70,6 +70,11 @@ struct OrphanedInline {
   std::uint64_t last_transmission = 0;
   std::uint32_t buffer = 0;
 };
+// The HELLO or refusal of a connection that was released, as long as the provider may read it.
+struct OrphanedHello {
+  std::vector<std::byte> bytes;
+  std::uint64_t last_transmission = 0;
+};
 
 struct EngineContext {
   EngineContext(const EndpointConfig& endpoint_config, const Registry& names,
@@ -112,6 +117,7 @@ struct EngineContext {
   std::vector<std::byte> inline_bytes;
   std::vector<std::uint32_t> free_inline;
   std::vector<OrphanedInline> orphaned_inline;
+  std::vector<OrphanedHello> orphaned_hellos;
   std::uint64_t transmissions = 0;  // packets handed to the provider
   std::uint64_t released = 0;       // of these, payload no longer referenced
   bool is_release_awaited = false;  // by a finished request, to be delivered

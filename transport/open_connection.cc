@@ -101,6 +101,11 @@ void free_slot(EngineContext& ctx, Connection& c) {
   }
   const auto nonce = ctx.by_nonce.find(c.peer_nonce);
   if (nonce != ctx.by_nonce.end() && nonce->second == index) ctx.by_nonce.erase(nonce);
+  if (!c.hello_bytes.empty() && ctx.transmissions > ctx.released) {
+    ctx.orphaned_hellos.push_back(
+        {.bytes = std::move(c.hello_bytes), .last_transmission = ctx.transmissions});
+    ctx.is_release_awaited = true;
+  }
   ctx.connections[index].reset();
   ctx.free_slots.push_back(index);
 }
