@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/explore/engine_world.h"
 #include "transport/completions.h"
@@ -52,6 +53,11 @@ void EngineWorld::on_event(Side side, const ConnEvent& event) {
   const bool was_open = !n.events.empty();
   n.events.push_back(event.kind);
   if (event.kind == ConnEvent::Kind::kEstablished) return;
+  // Its farewell went unanswered for the whole close timeout: whoever still works on the connection
+  // learns that it is gone.
+  if (event.kind == ConnEvent::Kind::kClosed &&
+      absl::StrContains(connection(side)->error, "closed without it"))
+    has_cause_ = true;
   if (event.kind == ConnEvent::Kind::kFailed && was_open && !has_cause_ && !has_lied)
     fail(absl::StrCat(name_of(side), " failed without a cause: ", connection(side)->error));
   for (std::size_t i = 0; i < n.work.size(); ++i)
