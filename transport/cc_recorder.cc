@@ -1,6 +1,7 @@
 #include "transport/cc_recorder.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -62,15 +63,21 @@ int open_record(const std::string& file) {
   return open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
 }
 
-void append_to(const std::string& file, const std::string& text) {
+// False: errno says why not all of it was written.
+bool append_to(const std::string& file, const std::string& text) {
   const int fd = open_record(file);
-  if (fd < 0) return;
-  for (std::size_t at = 0; at < text.size();) {
+  if (fd < 0) return false;
+  std::size_t at = 0;
+  while (at < text.size()) {
     const ssize_t written = write(fd, text.data() + at, text.size() - at);
+    if (written < 0 && errno == EINTR) continue;
     if (written <= 0) break;
     at += static_cast<std::size_t>(written);
   }
+  const int error = errno;
   close(fd);
+  errno = error;
+  return at == text.size();
 }
 
 }  // namespace
@@ -97,7 +104,11 @@ CcRecorder::~CcRecorder() {
   std::string text = head();
   for (const Entry& entry : entries_)
     text += line(entry);
-  append_to(file_, text);
+  // Nobody is left to return an error to.
+  if (!append_to(file_, text))
+    absl::FPrintF(stderr,
+                  "spindrift: cc_record: %s is incomplete: %s; write it where there is room\n",
+                  file_, std::system_category().message(errno));
 }
 
 SendLimits CcRecorder::on_ack(const AckEvent& event) {
