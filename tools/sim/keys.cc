@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <optional>
 
 #include "absl/strings/str_join.h"
 #include "tools/sim/quantities.h"
 #include "tools/sim/text.h"
+#include "transport/base/edit_distance.h"
 
 namespace spindrift::simtool {
 namespace {
@@ -43,24 +43,10 @@ const K* find(std::span<const K> keys, std::string_view name) {
   return found == keys.end() ? nullptr : &*found;
 }
 
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j + 1] + 1, row[j] + 1, changed});
-    }
-  }
-  return row[b.size()];
-}
-
 template <class K>
 Error unknown(std::span<const K> keys, std::string_view name) {
   const auto nearest = std::min_element(keys.begin(), keys.end(), [name](const K& a, const K& b) {
-    return distance(a.name, name) < distance(b.name, name);
+    return edit_distance(a.name, name) < edit_distance(b.name, name);
   });
   return wrong(cat("there is no such key; the nearest is ", nearest->name,
                    " ('spindrift sim --keys' lists all)"));

@@ -9,6 +9,7 @@
 #include "spindrift/tunables.h"
 
 #include "absl/strings/str_cat.h"
+#include "transport/base/edit_distance.h"
 
 extern "C" char** environ;  // NOLINT(readability-redundant-declaration): not in every libc's header
 
@@ -32,27 +33,10 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// How many letters must be changed, added or taken out to make `b` of `a`.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 const Tunable& nearest(std::string_view name) {
   return *std::min_element(tunables().begin(), tunables().end(),
                            [name](const Tunable& a, const Tunable& b) {
-                             return distance(name, a.name) < distance(name, b.name);
+                             return edit_distance(name, a.name) < edit_distance(name, b.name);
                            });
 }
 
