@@ -83,17 +83,43 @@ class RingCommunicator final : public Communicator {
   std::uint32_t rank() const override { return options_.rank; }
   std::uint32_t ranks() const override { return options_.ranks; }
 
-  Status start(const AllReduce& work) override {
+  Result<WorkId> start(const CollectiveCall& work) override {
     if (is_closed_) return invalid("the communicator is closed");
+    if (work.collective != Collective::kAllReduce) return unsupported(to_string(work.collective));
     const Result<ReduceKernel> kernel = find_reduce_kernel(work.type, work.op);
     if (!kernel.ok()) return kernel.error();
     const Result<Buffers> buffers = bind(work, kernel.value());
     if (!buffers.ok()) return buffers.error();
-    return executor_.start(plan_, buffers.value());
+    if (Status status = executor_.start(plan_, buffers.value()); !status.ok()) {
+      return status.error();
+    }
+    return WorkId{++started_};
   }
-  Status progress() override { return executor_.progress(); }
-  bool is_done() const override { return executor_.is_done(); }
-  Status wait() override { return executor_.wait(); }
+  Status progress() override { return fail_with(executor_.progress()); }
+  bool is_done(WorkId) const override { return is_done(); }
+  bool is_done() const override { return failure_.has_value() || executor_.is_done(); }
+  Status wait(WorkId) override { return wait(); }
+  Status wait() override { return fail_with(executor_.wait()); }
+  void sleep(Duration timeout) override { endpoint_.wait(timeout); }
+
+  Result<AlgorithmChoice> explain(const CollectiveCall& call) const override {
+    if (call.collective != Collective::kAllReduce) return unsupported(to_string(call.collective));
+    AlgorithmChoice choice;
+    choice.algorithm = "ring";
+    choice.reason = "there is no other";
+    return choice;
+  }
+  Result<std::unique_ptr<Communicator>> split(std::int32_t, std::int32_t) override {
+    return unsupported("split");
+  }
+  void abort(std::string_view reason) override {
+    close();
+    (void)fail_with(Error(ErrorCode::kUnavailable, "aborted: " + std::string(reason)));
+  }
+  const std::optional<CommunicatorFailure>& failure() const override { return failure_; }
+  Result<std::unique_ptr<Communicator>> shrink(Store&, std::span<const std::uint32_t>) override {
+    return unsupported("shrink");
+  }
 
   void forget_memory() override { cache_.clear(); }
   std::vector<ConnId> connections() const override {
@@ -116,7 +142,16 @@ class RingCommunicator final : public Communicator {
   }
 
  private:
-  Result<Buffers> bind(const AllReduce& work, ReduceKernel kernel) {
+  static Error unsupported(std::string_view what) {
+    return {ErrorCode::kUnsupported, std::string(what) + " is not there in this version"};
+  }
+  Status fail_with(Status status) {
+    if (!status.ok() && !failure_) {
+      failure_ = CommunicatorFailure{.error = status.error(), .rank = std::nullopt};
+    }
+    return status;
+  }
+  Result<Buffers> bind(const CollectiveCall& work, ReduceKernel kernel) {
     Buffers buffers{.count = work.count, .element_bytes = bytes_of(work.type), .reduce = kernel};
     if (work.count > UINT64_MAX / 16) return invalid("the element count is out of range");
     const std::size_t bytes = work.count * buffers.element_bytes;
@@ -181,6 +216,8 @@ class RingCommunicator final : public Communicator {
   const Plan plan_;
   BufferCache cache_;
   Executor executor_;
+  std::uint64_t started_ = 0;
+  std::optional<CommunicatorFailure> failure_;
   bool is_closed_ = false;
 };
 

@@ -99,7 +99,7 @@ Status Executor::bind_lane(const Plan& plan, const Lane& lane) {
 
 void Executor::bind_step(const Plan& plan, const Step& step) {
   const auto range = [&](const ChunkRef& ref) {
-    return range_of(buffers_.count, plan.chunk_count, ref.chunk, step.chunks);
+    return range_of(buffers_.count, plan.chunks_per_block, ref.chunk, step.chunks);
   };
   const auto place = [&](const ChunkRef& ref) {
     const MemoryRegion& region =
@@ -109,7 +109,7 @@ void Executor::bind_step(const Plan& plan, const Step& step) {
   // Where a step lies in the vector: its own place decides what counts as "the same elements".
   const auto own_range = [&](const Step& any) {
     const ChunkRef& ref = any.kind == StepKind::kSend ? any.source : any.target;
-    return range_of(buffers_.count, plan.chunk_count, ref.chunk, any.chunks);
+    return range_of(buffers_.count, plan.chunks_per_block, ref.chunk, any.chunks);
   };
   BoundStep bound;
   bound.kind = step.kind;

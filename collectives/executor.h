@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "spindrift/collective.h"
 #include "spindrift/endpoint.h"
+#include "spindrift/plan.h"
 
 #include "collectives/plan.h"
 #include "collectives/reduce.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "spindrift/collective.h"
+#include "spindrift/plan.h"
 
 namespace spindrift::collectives {
 

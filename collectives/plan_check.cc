@@ -43,11 +43,11 @@ Status check_step(const Plan& plan, std::size_t lane_index, std::size_t step_ind
     return wrong(place + ": a lane either sends or receives");
   }
   const auto leaves = [&](const ChunkRef& ref) {
-    return std::uint64_t{ref.chunk} + step.chunks > plan.chunk_count;
+    return std::uint64_t{ref.chunk} + step.chunks > plan.chunks_per_block;
   };
   if (step.chunks == 0 || (reads_source(step.kind) && leaves(step.source)) ||
       (writes_target(step.kind) && leaves(step.target))) {
-    return wrong(absl::StrFormat("%s: leaves the %d chunks", place, plan.chunk_count));
+    return wrong(absl::StrFormat("%s: leaves the %d chunks", place, plan.chunks_per_block));
   }
   for (const StepRef& wait : step.waits) {
     if (wait.lane >= plan.lanes.size() || wait.step >= plan.lanes[wait.lane].steps.size()) {
@@ -63,7 +63,7 @@ Status check_shape(std::span<const Plan> plans) {
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     const Plan& plan = plans[rank];
     if (plan.rank != rank || plan.ranks != plans.size() ||
-        plan.chunk_count != plans[0].chunk_count || plan.chunk_count == 0) {
+        plan.chunks_per_block != plans[0].chunks_per_block || plan.chunks_per_block == 0) {
       return wrong(absl::StrFormat("plan %d names another rank, group or chunk count", rank));
     }
     for (std::size_t lane = 0; lane < plan.lanes.size(); ++lane) {
@@ -83,11 +83,11 @@ class SymbolicRun {
       : plans_(plans), is_in_place_(is_in_place) {
     for (const Plan& plan : plans) {
       Memory memory;
-      memory.input.resize(plan.chunk_count);
+      memory.input.resize(plan.chunks_per_block);
       for (Contributions& chunk : memory.input)
         chunk[plan.rank] = 1;
       memory.output = memory.input;
-      if (!is_in_place) memory.output.assign(plan.chunk_count, Contributions{});
+      if (!is_in_place) memory.output.assign(plan.chunks_per_block, Contributions{});
       memories_.push_back(memory);
       done_.emplace_back(plan.lanes.size(), 0);
     }
@@ -115,7 +115,7 @@ class SymbolicRun {
       }
     }
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
-      for (std::size_t chunk = 0; chunk < plans_[rank].chunk_count; ++chunk) {
+      for (std::size_t chunk = 0; chunk < plans_[rank].chunks_per_block; ++chunk) {
         if (Status status = check_chunk(rank, chunk); !status.ok()) return status;
       }
     }
@@ -274,7 +274,7 @@ struct Touch {
 
 // Input and output count as one memory: that is what "in place" makes of them.
 std::vector<std::vector<Touch>> touches_by_chunk(const Plan& plan) {
-  std::vector<std::vector<Touch>> touches(plan.chunk_count);
+  std::vector<std::vector<Touch>> touches(plan.chunks_per_block);
   for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane) {
     for (std::uint32_t index = 0; index < plan.lanes[lane].steps.size(); ++index) {
       const Step& step = plan.lanes[lane].steps[index];

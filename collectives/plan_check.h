@@ -2,7 +2,7 @@
 // Symbolic execution of all ranks' plans: finds wrong schedules without a network.
 #include <span>
 
-#include "spindrift/collective.h"
+#include "spindrift/plan.h"
 
 namespace spindrift::collectives {
 

@@ -16,7 +16,7 @@ ChunkRef output(std::uint32_t chunk) {
 }  // namespace
 
 Plan ring_all_reduce(std::uint32_t rank, std::uint32_t ranks) {
-  Plan plan{.rank = rank, .ranks = ranks, .chunk_count = ranks};
+  Plan plan{.rank = rank, .ranks = ranks, .chunks_per_block = ranks};
   if (ranks == 1) {
     Lane local;
     local.steps.push_back({.kind = StepKind::kCopy, .source = input(0), .target = output(0)});

@@ -1,11 +1,12 @@
 #pragma once
-// Collectives over endpoints: plans (who moves which chunk when), the store where ranks meet, and
-// the Communicator that runs them.
+// Collectives over endpoints: the store where ranks meet, what can be called, and the Communicator
+// that runs it. Plans, which say who moves what when, are in plan.h.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,63 +28,70 @@ enum class DataType : std::uint8_t {
   kBfloat16,
   kInt8,
   kUint8,
+  kInt16,
+  kUint16,
   kInt32,
   kUint32,
   kInt64,
   kUint64,
 };
+// Integers wrap around; the average of integers is rounded towards zero. Half precision is added in
+// float and rounded to nearest even at each addition. Minimum and maximum of a NaN are a NaN.
 enum class ReduceOp : std::uint8_t { kSum, kProduct, kMin, kMax, kAverage };
 // "float", "sum": the names nccl-tests prints.
 SPINDRIFT_EXPORT std::string_view to_string(DataType type);
 SPINDRIFT_EXPORT std::string_view to_string(ReduceOp op);
 SPINDRIFT_EXPORT std::size_t bytes_of(DataType type);
 
-// A plan is one rank's part of a collective: lanes that run side by side, each an ordered list of
-// steps. Places are counted in chunks of the element count, never in bytes, so that one plan serves
-// every count and type.
-enum class BufferKind : std::uint8_t { kInput, kOutput };
+// n ranks; `count` elements as below; rank r's part of a buffer of n x count elements starts at
+// element r x count.
+//                                input       output      in place is
+enum class Collective : std::uint8_t {
+  kAllReduce,      //             count       count       output == input
+  kReduceScatter,  //             n x count   count       output == input + rank x count
+  kAllGather,      //             count       n x count   input == output + rank x count
+  kBroadcast,      //  at root    count       count       output == input (input only at the root)
+  kReduce,         //             count       count       output == input (output only at the root)
+  kAllToAll,       //             n x count   n x count   output == input
+  kAllToAllV,      //             as input_counts and output_counts say; never in place
+  kGather,         //             count       n x count   input == output + root x count at the root
+  kScatter,        //             n x count   count       output == input + root x count at the root
+  kBarrier,        //             none        none
+  kSendReceive,    //             as `transfers` say
+};
+// "all_reduce", "all_to_all_v", ...: the names of the command line and of SPINDRIFT_ALGO.
+SPINDRIFT_EXPORT std::string_view to_string(Collective collective);
+SPINDRIFT_EXPORT Result<Collective> collective_from_text(std::string_view text);
+SPINDRIFT_EXPORT std::span<const Collective> all_collectives();
 
-struct ChunkRef {
-  BufferKind buffer = BufferKind::kOutput;
-  std::uint32_t chunk = 0;
-  constexpr auto operator<=>(const ChunkRef&) const = default;
+// One message of a kSendReceive call. Messages between two ranks match in the order in which the
+// two list them; a group may hold several, also to the own rank (a send and a receive).
+struct Transfer {
+  std::uint32_t peer = 0;
+  bool is_send = false;
+  void* data = nullptr;  // read only when is_send
+  std::uint64_t count = 0;
 };
 
-enum class StepKind : std::uint8_t {
-  kSend,           // source goes to the lane's peer
-  kReceive,        // target comes from the lane's peer
-  kReceiveReduce,  // target = source (+) what comes from the lane's peer
-  kCopy,           // target = source
-};
-
-struct StepRef {
-  std::uint32_t lane = 0;
-  std::uint32_t step = 0;
-};
-
-struct Step {
-  StepKind kind = StepKind::kSend;
-  ChunkRef source{};
-  ChunkRef target{};
-  std::uint32_t chunks = 1;  // consecutive chunks from source and target on
-  // Steps of this rank that must have completed first. Two steps over the same elements wait slice
-  // by slice, others as a whole.
-  std::vector<StepRef> waits{};
-};
-
-// Steps start in order and complete in order; several may be under way at once. All of a lane are
-// sends to its peer, or receives from it, or (without a peer) copies.
-struct Lane {
-  std::optional<std::uint32_t> peer{};
-  std::uint32_t channel = 0;  // connections between the same two ranks are told apart by this
-  std::vector<Step> steps{};
-};
-
-struct Plan {
-  std::uint32_t rank = 0;
-  std::uint32_t ranks = 1;
-  std::uint32_t chunk_count = 1;
-  std::vector<Lane> lanes{};
+// What one rank asks for. Collective, count, type, op, root and algorithm are the same at all ranks
+// (kAllToAllV and kSendReceive: type; what one rank sends is what the other receives). Buffers may
+// be the same memory as the table above says, or must not overlap.
+struct CollectiveCall {
+  Collective collective = Collective::kAllReduce;
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::uint64_t count = 0;  // elements; may be 0
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  std::uint32_t root = 0;
+  // kAllToAllV: elements to and from each rank, and where they start; ranks() entries each. Needed
+  // until start() returns.
+  std::span<const std::uint64_t> input_counts{};
+  std::span<const std::uint64_t> input_offsets{};
+  std::span<const std::uint64_t> output_counts{};
+  std::span<const std::uint64_t> output_offsets{};
+  std::span<const Transfer> transfers{};  // kSendReceive; needed until start() returns
+  std::string_view algorithm{};           // by name; empty: the communicator chooses
 };
 
 // Where the ranks of a job meet before they have connections: a small map of strings. Keys of up to
@@ -109,34 +117,59 @@ struct CommunicatorOptions {
   // Prefix of this communicator's keys; a second communicator of a job takes another.
   std::string name = "world";
   ConnectOptions connection{};
-  // Unit of pipelining: the same at all ranks, a multiple of 128 in 1024..16777216.
+  // Largest unit of pipelining: the same at all ranks, a multiple of 128 in 1024..16777216.
   std::uint32_t slice_bytes = 262144;
-  std::uint32_t slices_in_flight = 8;  // per lane, 1..64
+  std::uint32_t slices_in_flight = 8;  // per lane, 2..64
   // wait() polls for this long after something happened before it sleeps in the kernel. Zero where
   // ranks outnumber cores.
   Duration spin = std::chrono::microseconds(20);
   Duration setup_timeout = std::chrono::seconds(30);   // for all ranks to appear, 1 ms .. 1 h
   Duration stall_timeout = std::chrono::seconds(300);  // nothing moves in a collective: an error
+
+  // "all_reduce:ring;broadcast:tree" or "ring" (wherever there is one); the same at all ranks.
+  // Empty: SPINDRIFT_ALGO, else by the cost model.
+  std::string algorithm{};
+  // Reductions take the inputs in the order of the ranks: for one number of ranks the result is the
+  // same whatever algorithm, slice size or timing. Only algorithms that keep that order are used.
+  bool is_deterministic = false;
 };
 
-// output[i] = op over all ranks of input[i]. Both may be the same memory (in place), or must not
-// overlap. Count, type and op are the same at all ranks.
-struct AllReduce {
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::uint64_t count = 0;  // elements; may be 0
-  DataType type = DataType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
+// How an algorithm was chosen.
+struct AlgorithmChoice {
+  struct Candidate {
+    std::string name;
+    double steps = 0;         // messages one after the other
+    double bytes = 0;         // that one rank sends, at most
+    double predicted_us = 0;  // by the cost model
+    std::string excluded;     // why it was not looked at; empty: it was
+  };
+  std::string algorithm;
+  std::string reason;
+  std::vector<Candidate> candidates;
+};
+
+// One call under way. Ids of a communicator rise in start order.
+using WorkId = Id<struct WorkTag, std::uint64_t>;
+
+// Why a communicator has ended.
+struct CommunicatorFailure {
+  Error error;
+  std::optional<std::uint32_t> rank;  // who failed first, where that is known
 };
 
 // One rank's membership of a group. Not thread-safe. Takes all events and completions of its
-// endpoint, so the endpoint serves nothing else meanwhile. One collective at a time. An error is
-// final: it names the rank, the peer, its address and the cause; the same one is returned from then
-// on, and the buffers are no longer touched.
+// endpoint, so the endpoint serves nothing else meanwhile. Calls match by order: all ranks start
+// the same calls in the same order; up to kMaxInFlight may be under way at once. An error of a call
+// under way is final for the communicator, and the ranks tell one another: it names the rank that
+// failed, its address and the cause. The same one is returned from then on, and the buffers are no
+// longer touched.
 class Communicator {
  public:
-  // Returns when this rank is connected to its neighbours, or says which rank is missing.
-  // `endpoint` must outlive the communicator; `store` is used by this call only.
+  static constexpr std::uint32_t kMaxInFlight = 256;
+
+  // Returns when all ranks have appeared and this one is connected to its neighbours, or says which
+  // rank is missing. Other connections are made when a call first needs them. `endpoint` must
+  // outlive the communicator; `store` is used by this call only.
   SPINDRIFT_EXPORT static Result<std::unique_ptr<Communicator>> create(
       Endpoint& endpoint, Store& store, const CommunicatorOptions& options);
   virtual ~Communicator() = default;
@@ -144,25 +177,94 @@ class Communicator {
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;
 
-  // Non-blocking: start, then progress until is_done. The buffers belong to the collective until
-  // then. Types and operations that are not there yet are refused (kUnsupported).
-  [[nodiscard]] virtual Status start(const AllReduce& work) = 0;
+  // Non-blocking: start, then progress until is_done. The buffers belong to the call until then. A
+  // call that is refused (kInvalidArgument, kUnsupported; kUnavailable above kMaxInFlight) was not
+  // started and harms nothing here, but the other ranks will wait for it.
+  [[nodiscard]] virtual Result<WorkId> start(const CollectiveCall& call) = 0;
+  // One bounded turn. Never blocks.
   [[nodiscard]] virtual Status progress() = 0;
-  [[nodiscard]] virtual bool is_done() const = 0;
+  // Also true after a failure.
+  [[nodiscard]] virtual bool is_done(WorkId work) const = 0;
+  [[nodiscard]] virtual bool is_done() const = 0;  // everything started
   // Progress until done, sleeping while there is nothing to do.
-  [[nodiscard]] virtual Status wait() = 0;
-  [[nodiscard]] Status all_reduce(const AllReduce& work) {
-    Status started = start(work);
-    return started.ok() ? wait() : started;
+  [[nodiscard]] virtual Status wait(WorkId work) = 0;
+  [[nodiscard]] virtual Status wait() = 0;  // for everything started
+  // For loops of their own: sleeps until there may be something to progress, at most `timeout`.
+  virtual void sleep(Duration timeout) = 0;
+
+  // Start and wait.
+  [[nodiscard]] Status run(const CollectiveCall& call) {
+    const Result<WorkId> work = start(call);
+    return work.ok() ? wait(work.value()) : Status(work.error());
   }
+  [[nodiscard]] Status all_reduce(const CollectiveCall& call) {
+    return run_as(Collective::kAllReduce, call);
+  }
+  [[nodiscard]] Status reduce_scatter(const CollectiveCall& call) {
+    return run_as(Collective::kReduceScatter, call);
+  }
+  [[nodiscard]] Status all_gather(const CollectiveCall& call) {
+    return run_as(Collective::kAllGather, call);
+  }
+  [[nodiscard]] Status broadcast(const CollectiveCall& call) {
+    return run_as(Collective::kBroadcast, call);
+  }
+  [[nodiscard]] Status reduce(const CollectiveCall& call) {
+    return run_as(Collective::kReduce, call);
+  }
+  [[nodiscard]] Status all_to_all(const CollectiveCall& call) {
+    return run_as(Collective::kAllToAll, call);
+  }
+  [[nodiscard]] Status all_to_all_v(const CollectiveCall& call) {
+    return run_as(Collective::kAllToAllV, call);
+  }
+  [[nodiscard]] Status gather(const CollectiveCall& call) {
+    return run_as(Collective::kGather, call);
+  }
+  [[nodiscard]] Status scatter(const CollectiveCall& call) {
+    return run_as(Collective::kScatter, call);
+  }
+  [[nodiscard]] Status barrier() { return run_as(Collective::kBarrier, {}); }
+  [[nodiscard]] Status send_receive(DataType type, std::span<const Transfer> transfers) {
+    CollectiveCall call{.collective = Collective::kSendReceive, .type = type};
+    call.transfers = transfers;
+    return run(call);
+  }
+
+  // What start() would choose for this call, and why. Buffers are not looked at.
+  [[nodiscard]] virtual Result<AlgorithmChoice> explain(const CollectiveCall& call) const = 0;
+
+  // A call of all ranks, in order with their others; blocks. Ranks that give the same colour form a
+  // new communicator, ordered by `key`, then by rank; a negative colour takes no part and gets a
+  // null pointer. It shares the connections: close it before this one.
+  [[nodiscard]] virtual Result<std::unique_ptr<Communicator>> split(std::int32_t color,
+                                                                    std::int32_t key) = 0;
+  [[nodiscard]] Result<std::unique_ptr<Communicator>> duplicate() {
+    return split(0, static_cast<std::int32_t>(rank()));
+  }
+
+  // Ends everything here at once and tells the other ranks; the communicator has failed then.
+  virtual void abort(std::string_view reason) = 0;
+  [[nodiscard]] virtual const std::optional<CommunicatorFailure>& failure() const = 0;
+  // After a failure: a new communicator of `survivors` (ranks of this one, ascending, own rank
+  // among them), over the same endpoint. All survivors call it with the same list; they meet in
+  // `store` within setup_timeout. This one and all split from it are closed by that.
+  [[nodiscard]] virtual Result<std::unique_ptr<Communicator>> shrink(
+      Store& store, std::span<const std::uint32_t> survivors) = 0;
 
   // Buffers stay registered between calls, the least recently used are given up. Before their
   // memory is unmapped: forget it.
   virtual void forget_memory() = 0;
-  // The connections to neighbours, for counters and reports.
+  // The connections there are, for counters and reports.
   [[nodiscard]] virtual std::vector<ConnId> connections() const = 0;
-  // Says farewell to the neighbours; at most the connections' close_timeout.
+  // Says farewell to the others; at most the connections' close_timeout.
   virtual void close() = 0;
+
+ private:
+  Status run_as(Collective collective, CollectiveCall call) {
+    call.collective = collective;
+    return run(call);
+  }
 };
 
 }  // namespace spindrift

@@ -126,7 +126,7 @@ TEST(AllReduceE2e, ProgressWithoutWaitingFinishesToo) {
 TEST(AllReduceE2e, RefusesWhatItCannotDoAndGoesOn) {
   run_group({.ranks = 2, .faults = {}}, [](Communicator& communicator) {
     std::vector<float> data(100, 1.0F);
-    const auto code = [&](const AllReduce& work) {
+    const auto code = [&](const CollectiveCall& work) {
       return communicator.start(work).error().code();
     };
     EXPECT_EQ(
@@ -143,7 +143,7 @@ TEST(AllReduceE2e, RefusesWhatItCannotDoAndGoesOn) {
 TEST(AllReduceE2e, ARankThatLeavesMidwayIsNamedByItsNeighbours) {
   run_group({.ranks = 3, .faults = {}}, [](Communicator& communicator) {
     std::vector<float> data(1 << 20, 1.0F);
-    const AllReduce work{.input = data.data(), .output = data.data(), .count = data.size()};
+    const CollectiveCall work{.input = data.data(), .output = data.data(), .count = data.size()};
     ASSERT_TRUE(communicator.all_reduce(work).ok());
     if (communicator.rank() == 1) return;
     const Status status = communicator.all_reduce(work);

@@ -31,11 +31,11 @@ Status Measurement::barrier() {
 }
 
 Result<double> Measurement::time_us(std::uint64_t count, bool is_in_place, std::uint32_t rounds) {
-  const AllReduce work{.input = is_in_place ? output_.data() : input_.data(),
-                       .output = output_.data(),
-                       .count = count,
-                       .type = options_.type,
-                       .op = options_.op};
+  const CollectiveCall work{.input = is_in_place ? output_.data() : input_.data(),
+                            .output = output_.data(),
+                            .count = count,
+                            .type = options_.type,
+                            .op = options_.op};
   const Clock::time_point start = Clock::now();
   for (std::uint32_t round = 0; round < rounds; ++round) {
     if (Status status = communicator_.all_reduce(work); !status.ok()) return status.error();
