@@ -33,21 +33,26 @@ struct TcpStore::Reply {
   std::string value;
 };
 
-Result<std::unique_ptr<TcpStore>> TcpStore::connect(std::string_view address, Duration timeout) {
+Result<std::unique_ptr<TcpStore>> TcpStore::try_connect(std::string_view address, Time deadline) {
   auto store = std::unique_ptr<TcpStore>(new TcpStore(std::string(address), -1));
+  if (Status status = store->reconnect(deadline); !status.ok()) return status.error();
+  return store;
+}
+
+Result<std::unique_ptr<TcpStore>> TcpStore::connect(std::string_view address, Duration timeout) {
   const Time deadline = monotonic_now() + timeout;
-  Status status = ok_status();
-  do {
-    status = store->reconnect(deadline);
-    if (status.ok()) return store;
-    if (status.error().code() == ErrorCode::kInvalidArgument) return status.error();
+  while (true) {
+    auto store = try_connect(address, deadline);
+    if (store.ok() || store.error().code() == ErrorCode::kInvalidArgument) return store;
+    if (monotonic_now() >= deadline) {
+      return Error(ErrorCode::kTimedOut,
+                   absl::StrFormat("nobody serves the rendezvous at %s (tried for %.1f s; %s); "
+                                   "start rank 0 there, or check the address and the firewall",
+                                   address, seconds(timeout), store.error().message()));
+    }
     // The server may not be up yet; poll without descriptors is a pause.
     (void)::poll(nullptr, 0, static_cast<int>(kRetryPause / std::chrono::milliseconds(1)));
-  } while (monotonic_now() < deadline);
-  return Error(ErrorCode::kTimedOut,
-               absl::StrFormat("nobody serves the rendezvous at %s (tried for %.1f s; %s); start "
-                               "rank 0 there, or check the address and the firewall",
-                               address, seconds(timeout), status.error().message()));
+  }
 }
 
 TcpStore::~TcpStore() {

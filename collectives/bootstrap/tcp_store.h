@@ -37,6 +37,8 @@ class TcpStore final : public Store {
  public:
   // Tries until somebody serves at `address`, at most `timeout`.
   static Result<std::unique_ptr<TcpStore>> connect(std::string_view address, Duration timeout);
+  // Once.
+  static Result<std::unique_ptr<TcpStore>> try_connect(std::string_view address, Time deadline);
   ~TcpStore() override;
   TcpStore(const TcpStore&) = delete;
   TcpStore& operator=(const TcpStore&) = delete;

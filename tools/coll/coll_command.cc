@@ -9,6 +9,7 @@
 #include <absl/strings/str_format.h>
 
 #include "spindrift/address.h"
+#include "spindrift/bootstrap.h"
 #include "spindrift/open.h"
 
 #include "tools/coll/launcher.h"
@@ -56,13 +57,12 @@ CLI::Validator one_of(std::set<std::string> names, std::string known) {
 
 void add_group_options(CLI::App& app, Options& options) {
   app.add_option("--ranks,--world", options.ranks,
-                 "ranks; without --rank, that many local processes are started")
-      ->check(CLI::Range(1U, kMaxRanks))
-      ->required();
+                 "ranks; without --rank and a launcher, that many local processes are started")
+      ->check(CLI::Range(1U, kMaxRanks));
   app.add_option("--rank", options.rank, "be this rank; the others are started by you")
       ->check(CLI::Range(0U, kMaxRanks - 1));
   app.add_option("--rendezvous", options.rendezvous,
-                 "host:port where the ranks meet; rank 0 serves it");
+                 "where the ranks meet: host:port, which rank 0 serves, or file:///shared/file");
   app.add_flag("--outside-store", options.has_outside_store)->group("");
   app.add_option("--address", options.address,
                  "where this rank listens (udp://10.0.0.1:0); default: its address on the way to "
@@ -164,19 +164,33 @@ std::string workload_misfit(const CLI::App& app, const Options& options) {
 }
 
 // Empty, or why these options do not go together.
-std::string misfit(const CLI::App& app, Options& options) {
-  if (options.rank && options.rendezvous.empty()) {
-    return "--rank needs --rendezvous host:port, where the ranks meet";
+std::string misfit(const CLI::App& app, const std::optional<Launch>& launch, Options& options) {
+  if (options.rank && (options.rendezvous.empty() || options.ranks == 0)) {
+    return "--rank needs --ranks, and --rendezvous host:port, where the ranks meet";
   }
   if (options.rank && *options.rank >= options.ranks) {
     return absl::StrFormat("--rank %d of %d ranks; ranks count from 0 to %d", *options.rank,
                            options.ranks, options.ranks - 1);
   }
-  if (!options.rank && !options.rendezvous.empty()) {
-    return "--rendezvous needs --rank; without both, all ranks are started on this host";
+  if (!options.rank && !launch) {
+    if (options.ranks == 0) {
+      return "--ranks N starts N processes here; without it, start this command by mpirun, srun or "
+             "torchrun";
+    }
+    if (!options.rendezvous.empty()) {
+      return "--rendezvous needs --rank or a launcher; without both, all ranks are started on this "
+             "host";
+    }
+    if (!options.address.empty()) {
+      return "--address needs --rank or a launcher: ranks started here listen on the loopback "
+             "address";
+    }
   }
-  if (!options.rank && !options.address.empty()) {
-    return "--address needs --rank: ranks started here listen on the loopback address";
+  if (launch && options.ranks != 0 && launch->ranks != 0 && options.ranks != launch->ranks) {
+    return absl::StrFormat(
+        "--ranks %d, but %s started %d ranks; leave it away, or set "
+        "SPINDRIFT_LAUNCHER=none to start processes from here",
+        options.ranks, launch->launcher, launch->ranks);
   }
   if (app.count("-b") > 0 && app.count("-e") == 0) options.max_bytes = options.min_bytes;
   if (app.count("-e") > 0 && app.count("-b") == 0) options.min_bytes = options.max_bytes;
@@ -217,7 +231,7 @@ std::string unknown_name(const Options& options) {
     const auto tensors = load_workload(options.workload);
     if (!tensors.ok()) return tensors.error().message();
   }
-  if (!options.rendezvous.empty()) {
+  if (!options.rendezvous.empty() && !options.rendezvous.starts_with("file://")) {
     const Result<NetAddress> meeting = parse_net_address(options.rendezvous, 0);
     if (!meeting.ok()) return "--rendezvous: " + meeting.error().message();
     if (meeting.value().port == 0) return "--rendezvous needs a port that is not 0: host:port";
@@ -227,7 +241,7 @@ std::string unknown_name(const Options& options) {
   return address.ok() ? std::string{} : "--address: " + address.error().message();
 }
 
-// Once for all ranks that are started here.
+// Once for all ranks of this host.
 int begin_trace(const Options& options) {
   tools::print_warnings(options.settings);
   const Status status =
@@ -235,23 +249,35 @@ int begin_trace(const Options& options) {
   return status.ok() ? 0 : complain(status.error().message(), 1);
 }
 
-int run(const CLI::App& app, Options& options) {
-  if (const std::string sentence = misfit(app, options); !sentence.empty()) {
-    return complain(sentence, 2);
-  }
+// Empty, or what is wrong with the options.
+std::string check(const CLI::App& app, const std::optional<Launch>& launch, Options& options) {
+  if (std::string sentence = misfit(app, launch, options); !sentence.empty()) return sentence;
   if (!options.has_outside_store) {
-    if (const std::string sentence = unknown_name(options); !sentence.empty()) {
-      return complain(sentence, 2);
-    }
+    if (std::string sentence = unknown_name(options); !sentence.empty()) return sentence;
   }
   const auto faults = tools::check_faults(options.faults, options.connection.crc);
-  if (!faults.ok()) return complain(faults.error().message(), 2);
+  if (!faults.ok()) return faults.error().message();
   options.connection.crc = faults.value().crc;
-  if (!options.has_outside_store) {
+  return {};
+}
+
+int run(const CLI::App& app, Options& options) {
+  std::optional<Launch> launch;
+  if (!options.rank) {
+    const Result<std::optional<Launch>> found = find_launch();
+    if (!found.ok()) return complain(found.error().message(), 2);
+    launch = found.value();
+  }
+  if (const std::string sentence = check(app, launch, options); !sentence.empty()) {
+    // All ranks of a launcher know it; once per host will do.
+    return launch && launch->local_rank > 0 ? 2 : complain(sentence, 2);
+  }
+  const bool is_first_here = !launch || launch->local_rank == 0;
+  if (!options.has_outside_store && is_first_here) {
     if (const int exit_code = begin_trace(options); exit_code != 0) return exit_code;
   }
   tools::trace_on_signal();
-  return options.rank ? run_rank(options) : launch(options);
+  return options.rank || launch ? run_rank(options) : start_ranks(options);
 }
 
 // Holds the options for as long as the application may call back.

@@ -33,13 +33,4 @@ Result<std::string> Gather::from_rank_0(std::string_view text) {
   return std::string(text);
 }
 
-Status Gather::farewell() {
-  const Result<std::int64_t> gone = store_.add("farewell", 1);
-  if (!gone.ok()) return gone.error();
-  if (gone.value() == ranks_) return store_.set("all-gone", "yes");
-  if (rank_ != 0) return ok_status();
-  const Result<std::string> all = store_.get("all-gone", timeout_);
-  return all.ok() ? ok_status() : Status(all.error());
-}
-
 }  // namespace spindrift::coll

@@ -18,9 +18,6 @@ class Gather final {
   Result<std::vector<std::string>> to_rank_0(std::string_view text);
   // What rank 0 said, at all ranks.
   Result<std::string> from_rank_0(std::string_view text);
-  // Returns at rank 0 when all others are here too (they return at once): who serves the store must
-  // not leave first.
-  Status farewell();
 
  private:
   Store& store_;

@@ -268,7 +268,7 @@ class Family final {
 
 }  // namespace
 
-int launch(const Options& options) {
+int start_ranks(const Options& options) {
   // Signals are blocked before the store's thread starts, so that it inherits that.
   Family family;
   const auto server = collectives::TcpStoreServer::start("127.0.0.1:0");

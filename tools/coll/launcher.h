@@ -10,6 +10,6 @@ namespace spindrift::coll {
 // Runs this program again, options.ranks times, with the arguments of this process and those that
 // make it a rank. Returns when all have ended: 0, or 1 after having said which rank failed first
 // and how. No child outlives this process, however it ends.
-int launch(const Options& options);
+int start_ranks(const Options& options);
 
 }  // namespace spindrift::coll

@@ -10,10 +10,11 @@
 namespace spindrift::coll {
 
 struct Options {
-  // Who takes part. Without `rank`, this process starts `ranks` local processes.
+  // Who takes part. Without `rank` it is the launcher that says it (bootstrap.h), or, where there
+  // is none, this process starts `ranks` local processes.
   std::uint32_t ranks = 0;
   std::optional<std::uint32_t> rank;
-  std::string rendezvous;          // host:port of the store; rank 0 serves it
+  std::string rendezvous;          // as JobOptions has it
   bool has_outside_store = false;  // another process serves it, also for rank 0
   std::string address;             // to listen on; empty: by the way to the rendezvous
 

@@ -7,9 +7,9 @@
 #include <absl/strings/str_format.h>
 #include <unistd.h>
 
+#include "spindrift/bootstrap.h"
 #include "spindrift/open.h"
 
-#include "collectives/bootstrap/tcp_store.h"
 #include "tools/coll/account.h"
 #include "tools/coll/gather.h"
 #include "tools/coll/measure.h"
@@ -21,38 +21,39 @@
 namespace spindrift::coll {
 namespace {
 
-using collectives::TcpStore;
-using collectives::TcpStoreServer;
-
 // Beyond the transport's own patience, so that its error, which knows more, comes first.
 constexpr double kGatherPatience = 2;
+// Rank 0 serves the store for this long after an error, so that others find out by themselves.
+constexpr Duration kErrorGrace = std::chrono::seconds(2);
 
 Duration seconds(double value) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }
 
-std::string who_am_i(std::uint32_t rank, const Endpoint& endpoint) {
+std::string who_am_i(const Launch& launch, const Endpoint& endpoint) {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
   std::string addresses;
   for (const std::string& address : endpoint.local_addresses()) {
     addresses += (addresses.empty() ? "" : " ") + address;
   }
-  return absl::StrFormat("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s]", rank, 0,
-                         ::getpid(), host.data(), 0, addresses);
+  return absl::StrFormat("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s]", launch.rank, 0,
+                         ::getpid(), host.data(), launch.local_rank, addresses);
 }
 
-CommunicatorOptions communicator_options(const Options& options, const TcpStore& store) {
+CommunicatorOptions communicator_options(const Options& options, const Job& job) {
   CommunicatorOptions out;
   out.rank = *options.rank;
   out.ranks = options.ranks;
-  out.address = options.address.empty() ? "udp://" + store.local_host() + ":0" : options.address;
+  out.address = options.address.empty() ? "udp://" + job.host() + ":0" : options.address;
   out.connection = options.connection;
   out.slice_bytes = options.slice_bytes;
   out.setup_timeout = seconds(options.timeout_s);
   out.stall_timeout = seconds(options.timeout_s);
   // Ranks that share too few cores would spin at the cost of those they wait for.
-  if (options.ranks > std::thread::hardware_concurrency()) out.spin = Duration::zero();
+  const std::uint32_t neighbours =
+      job.launch().local_ranks == 0 ? options.ranks : job.launch().local_ranks;
+  if (neighbours > std::thread::hardware_concurrency()) out.spin = Duration::zero();
   return out;
 }
 
@@ -134,15 +135,16 @@ Result<std::uint64_t> conclude(Gather& gather, Report& report, const Account& ow
   return wrong.value() == "0" ? std::uint64_t{0} : std::uint64_t{1};
 }
 
-Result<std::uint64_t> run_group(const Options& options, Endpoint& endpoint, TcpStore& store) {
+Result<std::uint64_t> run_joined(const Options& options, Endpoint& endpoint, Job& job) {
   Result<std::unique_ptr<Communicator>> created =
-      Communicator::create(endpoint, store, communicator_options(options, store));
+      Communicator::create(endpoint, job.store(), communicator_options(options, job));
   if (!created.ok()) return created.error();
   Communicator& communicator = *created.value();
-  Gather gather(store, *options.rank, options.ranks, seconds(options.timeout_s * kGatherPatience));
+  Gather gather(job.store(), *options.rank, options.ranks,
+                seconds(options.timeout_s * kGatherPatience));
   const bool is_first = *options.rank == 0;
   Report report(options, options.ranks);
-  const Result<std::vector<std::string>> who = gather.to_rank_0(who_am_i(*options.rank, endpoint));
+  const Result<std::vector<std::string>> who = gather.to_rank_0(who_am_i(job.launch(), endpoint));
   if (!who.ok()) return who.error();
   if (is_first) report.begin(who.value());
   if (Status status = measure(options, communicator, gather, report); !status.ok()) {
@@ -150,8 +152,13 @@ Result<std::uint64_t> run_group(const Options& options, Endpoint& endpoint, TcpS
   }
   const Account own = take_account(endpoint, communicator.connections());
   communicator.close();
-  Result<std::uint64_t> wrong = conclude(gather, report, own, is_first);
-  if (Status status = gather.farewell(); !status.ok() && wrong.ok()) return status.error();
+  return conclude(gather, report, own, is_first);
+}
+
+Result<std::uint64_t> run_group(const Options& options, Endpoint& endpoint, Job& job) {
+  Result<std::uint64_t> wrong = run_joined(options, endpoint, job);
+  const Duration patience = wrong.ok() ? seconds(options.timeout_s * kGatherPatience) : kErrorGrace;
+  if (Status status = job.leave(patience); !status.ok() && wrong.ok()) return status.error();
   return wrong;
 }
 
@@ -161,18 +168,16 @@ int complain(std::string_view sentence, int exit_code) {
   return tools::complain("coll", sentence, exit_code);
 }
 
-int run_rank(const Options& options) {
-  std::unique_ptr<TcpStoreServer> server;
-  if (*options.rank == 0 && !options.has_outside_store) {
-    Result<std::unique_ptr<TcpStoreServer>> started = TcpStoreServer::start(options.rendezvous);
-    if (!started.ok()) {
-      return complain("rank 0 cannot serve the rendezvous: " + started.error().message(), 1);
-    }
-    server = std::move(started).value();
-  }
-  Result<std::unique_ptr<TcpStore>> store = TcpStore::connect(
-      server ? server->address() : options.rendezvous, seconds(options.timeout_s));
-  if (!store.ok()) return complain(store.error().message(), 1);
+int run_rank(Options options) {
+  JobOptions joining{.rendezvous = options.rendezvous,
+                     .rank = options.rank,
+                     .is_served_elsewhere = options.has_outside_store,
+                     .timeout = seconds(options.timeout_s)};
+  if (options.rank) joining.ranks = options.ranks;
+  const Result<std::unique_ptr<Job>> job = Job::join(joining);
+  if (!job.ok()) return complain(job.error().message(), 1);
+  options.rank = job.value()->launch().rank;
+  options.ranks = job.value()->launch().ranks;
   const Settings& settings = options.settings;
   OpenOptions open{.endpoint = settings.endpoint, .udp = settings.udp};
   open.faults = options.faults;
@@ -183,7 +188,7 @@ int run_rank(const Options& options) {
     const bool is_usage = endpoint.error().code() == ErrorCode::kInvalidArgument;
     return complain(endpoint.error().message(), is_usage ? 2 : 1);
   }
-  const Result<std::uint64_t> wrong = run_group(options, *endpoint.value(), *store.value());
+  const Result<std::uint64_t> wrong = run_group(options, *endpoint.value(), *job.value());
   const Status traced = endpoint.value()->write_trace();
   if (!wrong.ok()) return complain(wrong.error().message(), 1);
   int exit_code = wrong.value() == 0 ? tools::kExitOk : tools::kExitFailure;

@@ -4,8 +4,9 @@
 
 namespace spindrift::coll {
 
-// Returns the exit code; what went wrong is on standard error by then.
-int run_rank(const Options& options);
+// As options.rank says, or else the launcher. Returns the exit code; what went wrong is on standard
+// error by then.
+int run_rank(Options options);
 
 // "spindrift coll: <sentence>" on standard error.
 int complain(std::string_view sentence, int exit_code);
