@@ -43,10 +43,7 @@ class Dcqcn final : public CongestionControl {
 
   SendLimits on_ack(const AckEvent& event) override {
     advance(event.now);
-    if (event.is_marked && is_spaced(event.now, last_mark_, tuning_.notification_spacing)) {
-      last_mark_ = event.now;
-      notify(event.now);
-    }
+    if (event.is_marked) note_mark(event.now);
     count_bytes(bytes_of(event.acked_bytes));
     return limits();
   }
@@ -90,11 +87,16 @@ class Dcqcn final : public CongestionControl {
     const bool may_rise = rate_bps_ < link_bps_;
     return {.window_bytes = window_bytes_,
             .pacing_rate = pacing_rate(rate_bps_, link_bps_),
-            .timer = std::min(may_rise ? increase_due_ : kNever, cut_due_)};
+            .timer = std::min({may_rise ? increase_due_ : kNever, cut_due_, notification_due_})};
   }
 
   void advance(Time now) {
     update_alpha(now);
+    if (now >= notification_due_) {
+      last_notification_ = notification_due_;
+      notification_due_ = kNever;
+      notify(now);
+    }
     if (now >= cut_due_) cut(now);
     if (now < increase_due_) return;
     // One event however late it comes: a host that was held up must not jump to a high rate.
@@ -117,6 +119,17 @@ class Dcqcn final : public CongestionControl {
       alpha_ *= power(1 - tuning_.g, static_cast<std::uint64_t>(periods));
     }
     alpha_due_ = after(alpha_due_, tuning_.alpha_period * periods);
+  }
+
+  // The notification point: a mark is told of at once, and those of the spacing after it, together,
+  // at its end (section 3.1, figure 6).
+  void note_mark(Time now) {
+    if (is_spaced(now, last_notification_, tuning_.notification_spacing)) {
+      last_notification_ = now;
+      notify(now);
+    } else if (tuning_.keeps_marks) {
+      notification_due_ = after(last_notification_, tuning_.notification_spacing);
+    }
   }
 
   void notify(Time now) {
@@ -201,7 +214,8 @@ class Dcqcn final : public CongestionControl {
   Time increase_due_;
   Time cut_due_ = kNever;  // a notification waits for the end of the cut period
   Time last_cut_ = kNever;
-  Time last_mark_ = kNever;
+  Time last_notification_ = kNever;
+  Time notification_due_ = kNever;  // marks wait for the end of the spacing
   Time last_loss_ = kNever;
   bool was_notified_ = false;
   bool alpha_rises_ = false;  // at the end of this period

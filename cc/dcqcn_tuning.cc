@@ -28,6 +28,7 @@ struct Values {
   double rate_hai_mbps;
   double hyper_grows;
   double rate_min_mbps;
+  double keeps_marks;
   double cuts_on_loss;
 };
 
@@ -46,6 +47,7 @@ constexpr Values kPaperSet{
     .rate_hai_mbps = 0,
     .hyper_grows = 1,
     .rate_min_mbps = 40,
+    .keeps_marks = 1,
     .cuts_on_loss = 1,
 };
 
@@ -64,6 +66,7 @@ constexpr Values kMlx5Set{
     .rate_hai_mbps = 50,
     .hyper_grows = 1,
     .rate_min_mbps = 1,
+    .keeps_marks = 0,
     .cuts_on_loss = 1,
 };
 
@@ -82,6 +85,7 @@ constexpr Values kNs3Set{
     .rate_hai_mbps = 50,
     .hyper_grows = 0,
     .rate_min_mbps = 100,
+    .keeps_marks = 0,
     .cuts_on_loss = 1,
 };
 
@@ -193,6 +197,13 @@ const ParameterInfo kDcqcnParameters[kDcqcnParameterCount] = {
      .max = 1e6,
      .help = "the rate is never cut below this",
      .source = kPaper},
+    {.name = "keeps_marks",
+     .unit = "",
+     .default_value = kPaperSet.keeps_marks,
+     .min = 0,
+     .max = 1,
+     .help = "1: marks within the spacing are told of at its end; 0: they are forgotten",
+     .source = "1: SIGCOMM 2015, figure 6; 0: a plain limit, as NICs are described"},
     {.name = "cuts_on_loss",
      .unit = "",
      .default_value = kPaperSet.cuts_on_loss,
@@ -233,7 +244,8 @@ DcqcnTuning dcqcn_tuning(std::span<const double> values) {
       .rate_hai_bps = (values[11] > 0 ? values[11] : kHyperFactor * values[10]) * 1e6,
       .hyper_grows = values[12] >= 0.5,
       .rate_min_bps = values[13] * 1e6,
-      .cuts_on_loss = values[14] >= 0.5,
+      .keeps_marks = values[14] >= 0.5,
+      .cuts_on_loss = values[15] >= 0.5,
   };
 }
 

@@ -23,10 +23,11 @@ struct DcqcnTuning {
   double rate_hai_bps = 0;
   bool hyper_grows = true;
   double rate_min_bps = 0;
+  bool keeps_marks = true;
   bool cuts_on_loss = true;
 };
 
-inline constexpr std::size_t kDcqcnParameterCount = 15;
+inline constexpr std::size_t kDcqcnParameterCount = 16;
 extern const ParameterInfo kDcqcnParameters[kDcqcnParameterCount];
 inline constexpr std::size_t kDcqcnSetCount = 3;
 extern const ParameterSet kDcqcnSets[kDcqcnSetCount];
