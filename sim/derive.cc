@@ -26,6 +26,12 @@ std::uint64_t fastest_host_link(const NetworkPlan& plan) {
   return rate;
 }
 
+// ECN's, from the size of the queue.
+void set_thresholds(SwitchSpec& spec) {
+  if (spec.kmin_bytes == 0) spec.kmin_bytes = spec.queue_bytes / 5;
+  if (spec.kmax_bytes == 0) spec.kmax_bytes = std::max(spec.queue_bytes / 5 * 4, spec.kmin_bytes);
+}
+
 }  // namespace
 
 std::uint64_t bandwidth_delay_bytes(const NetworkPlan& plan, const TransportSpec& transport) {
@@ -45,12 +51,37 @@ std::uint64_t bandwidth_delay_bytes(const NetworkPlan& plan, const TransportSpec
   return (bytes + frames.full - 1) / frames.full * frames.full;
 }
 
+std::vector<PortLimits> port_limits(const SwitchSpec& asked, const SwitchSpec& derived,
+                                    const NetworkPlan& plan) {
+  const bool has_own = std::any_of(
+      plan.links.begin(), plan.links.end(),
+      [](const NetworkPlan::Link& link) { return link.queue_a != 0 || link.queue_b != 0; });
+  if (!has_own) return {};
+  std::vector<PortLimits> out;
+  const auto add = [&](std::uint64_t own) {
+    SwitchSpec port = derived;
+    if (own != 0) {
+      port.queue_bytes = own;
+      port.kmin_bytes = asked.kmin_bytes;
+      port.kmax_bytes = asked.kmax_bytes;
+      set_thresholds(port);
+    }
+    out.push_back({.queue_bytes = port.queue_bytes,
+                   .kmin_bytes = port.kmin_bytes,
+                   .kmax_bytes = port.kmax_bytes});
+  };
+  for (const NetworkPlan::Link& link : plan.links) {
+    add(link.queue_a);
+    add(link.queue_b);
+  }
+  return out;
+}
+
 SwitchSpec derive(const SwitchSpec& spec, const NetworkPlan& plan, const TransportSpec& transport) {
   SwitchSpec out = spec;
   if (out.queue_bytes == 0) out.queue_bytes = bandwidth_delay_bytes(plan, transport);
   if (out.control_bytes == 0) out.control_bytes = out.queue_bytes;
-  if (out.kmin_bytes == 0) out.kmin_bytes = out.queue_bytes / 5;
-  if (out.kmax_bytes == 0) out.kmax_bytes = std::max(out.queue_bytes / 5 * 4, out.kmin_bytes);
+  set_thresholds(out);
   if (out.xoff_bytes == 0) out.xoff_bytes = out.queue_bytes / 2;
   if (out.xon_bytes == 0) out.xon_bytes = out.xoff_bytes / 5 * 4;
   if (out.headroom_bytes != 0) return out;

@@ -23,10 +23,14 @@ std::uint64_t threshold_of(double probability) {
 
 Network::Network(const NetworkPlan& plan, const Shape& shape, EventList& events, HostSide& hosts)
     : spec_(shape.switches),
+      common_limits_{.queue_bytes = spec_.queue_bytes,
+                     .kmin_bytes = spec_.kmin_bytes,
+                     .kmax_bytes = spec_.kmax_bytes},
+      limits_(shape.ports),
       events_(events),
       hosts_(hosts),
       routing_(plan, shape.seed),
-      packets_(shape.kept_bytes, shape.max_bytes),
+      packets_(shape.kept_bytes, shape.max_bytes, shape.switches.has_telemetry),
       rng_(shape.seed ^ 0xA5A5A5A5ULL),
       ports_(2 * plan.links.size()),
       shared_used_(plan.nodes.size(), 0) {
@@ -70,6 +74,8 @@ void Network::send(PacketId packet) {
   const std::uint32_t port = nic_ports_[p.source];
   if (ports_[port].waiting == 0 && ports_[port].free_at <= events_.now() &&
       !(ports_[port].is_paused && p.traffic == TrafficClass::kData)) {
+    if (observer_ != nullptr) [[unlikely]]
+      tell(EventKind::kEnqueue, port, packet);
     transmit(port, packet, p.wire_bytes);
     return;
   }
@@ -137,7 +143,9 @@ void Network::transmit(std::uint32_t port, PacketId id, std::uint64_t waiting_by
   Packet& packet = packets_[id];
   const Picoseconds now = events_.now();
   if (packet.traffic == TrafficClass::kData && !p.from_host && spec_.marking != Marking::kOff)
-    mark(p, packet, waiting_bytes);
+    mark(port, id, waiting_bytes);
+  if (spec_.has_telemetry && packet.traffic == TrafficClass::kData && !p.from_host) [[unlikely]]
+    report(port, id);
   p.free_at = now + transmission(port, packet.wire_bytes);
   packet.arrival = p.free_at + p.delay;
   packet.is_lost = p.is_down;
@@ -149,6 +157,8 @@ void Network::transmit(std::uint32_t port, PacketId id, std::uint64_t waiting_by
     packets_[p.wire.tail].next = id;
   }
   p.wire.tail = id;
+  if (observer_ != nullptr) [[unlikely]]
+    tell(EventKind::kDequeue, port, id);
   ++hops_;
   ++p.sent_packets;
   p.sent_bytes += packet.wire_bytes;
@@ -160,15 +170,30 @@ void Network::transmit(std::uint32_t port, PacketId id, std::uint64_t waiting_by
     events_.schedule(transmitter(port), p.free_at);
 }
 
-void Network::mark(Port& port, Packet& packet, std::uint64_t waiting_bytes) {
-  if (waiting_bytes <= spec_.kmin_bytes || packet.ecn == Ecn::kNotEct) return;
-  if (spec_.marking == Marking::kRed && waiting_bytes <= spec_.kmax_bytes) {
-    const double share = static_cast<double>(waiting_bytes - spec_.kmin_bytes) /
-                         static_cast<double>(spec_.kmax_bytes - spec_.kmin_bytes);
+void Network::mark(std::uint32_t port, PacketId id, std::uint64_t waiting_bytes) {
+  Packet& packet = packets_[id];
+  const PortLimits& limits = limits_of(port);
+  if (waiting_bytes <= limits.kmin_bytes || packet.ecn == Ecn::kNotEct) return;
+  if (spec_.marking == Marking::kRed && waiting_bytes <= limits.kmax_bytes) {
+    const double share = static_cast<double>(waiting_bytes - limits.kmin_bytes) /
+                         static_cast<double>(limits.kmax_bytes - limits.kmin_bytes);
     if (!rng_.chance(spec_.pmax * share)) return;
   }
   packet.ecn = Ecn::kCe;
-  ++port.counted.marks;
+  ++ports_[port].counted.marks;
+  if (observer_ != nullptr) [[unlikely]]
+    tell(EventKind::kMark, port, id);
+}
+
+// In-band telemetry, as the packet leaves: what went before it, and what waits behind it.
+void Network::report(std::uint32_t port, PacketId id) {
+  const Port& p = ports_[port];
+  packets_.telemetry(id).push(
+      {.tx_bytes = p.sent_bytes_before + p.sent_bytes,
+       .timestamp_ns = static_cast<std::uint64_t>(events_.now() / kNanosecond),
+       .queue_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(p.data_bytes, UINT32_MAX)),
+       .link_id = port,
+       .link_rate = Rate::bits_per_second(p.rate_bps)});
 }
 
 void Network::on_arrival(std::uint32_t port) {
@@ -177,7 +202,7 @@ void Network::on_arrival(std::uint32_t port) {
   Packet& packet = packets_[id];
   p.wire.head = packet.next;
   if (p.wire.head != kNoPacket) events_.schedule(wire(port), packets_[p.wire.head].arrival);
-  if (p.may_lose && is_lost(p, packet)) [[unlikely]] {
+  if (p.may_lose && is_lost(port, id)) [[unlikely]] {
     drop(id);
     return;
   }
@@ -192,15 +217,19 @@ void Network::on_arrival(std::uint32_t port) {
   }
 }
 
-bool Network::is_lost(Port& port, const Packet& packet) {
+bool Network::is_lost(std::uint32_t number, PacketId id) {
+  Port& port = ports_[number];
+  const Packet& packet = packets_[id];
   // Down now, or at some time since it left.
   const Picoseconds left = packet.arrival - port.delay;
   if (port.is_down || packet.is_lost || port.down_since >= left) {
     ++port.counted.drops_down;
+    if (observer_ != nullptr) tell(EventKind::kDrop, number, id, DropCause::kDown);
     return true;
   }
   if (port.loss_below == 0 || rng_.next() >= port.loss_below) return false;
   ++port.counted.drops_loss;
+  if (observer_ != nullptr) tell(EventKind::kDrop, number, id, DropCause::kLoss);
   return true;
 }
 
@@ -216,6 +245,7 @@ void Network::receive_at_switch(std::uint32_t ingress, PacketId id) {
   const std::uint32_t egress =
       routing_.choose(ports_[ingress].far_node, packet.destination, packet.edge, packet.tuple_hash);
   if (egress == kNoPort) {
+    if (observer_ != nullptr) tell(EventKind::kDrop, ingress, id, DropCause::kNoRoute);
     drop(id);
     return;
   }
@@ -227,6 +257,8 @@ void Network::enqueue(std::uint32_t port, PacketId id) {
   Packet& packet = packets_[id];
   const bool is_blocked = p.is_paused && packet.traffic == TrafficClass::kData;
   if (p.waiting == 0 && p.free_at <= events_.now() && !is_blocked) {
+    if (observer_ != nullptr) [[unlikely]]
+      tell(EventKind::kEnqueue, port, id);
     transmit(port, id, packet.wire_bytes);
     return;
   }
@@ -255,12 +287,15 @@ bool Network::admit(std::uint32_t port, PacketId id) {
       packet.is_trimmed_last_hop = p.to_host;
       packet.wire_bytes = spec_.trimmed_bytes;
       ++p.counted.trims;
+      if (observer_ != nullptr) [[unlikely]]
+        tell(EventKind::kTrim, port, id);
     }
   }
   if (packet.traffic != TrafficClass::kData &&
       p.control_bytes + packet.wire_bytes <= spec_.control_bytes)
     return true;
   ++p.counted.drops_full;
+  if (observer_ != nullptr) tell(EventKind::kDrop, port, id, DropCause::kFull);
   drop(id);
   return false;
 }
@@ -272,7 +307,7 @@ bool Network::fits(std::uint32_t port, const Packet& packet) const {
     return there <= spec_.xoff_bytes + spec_.headroom_bytes;
   }
   if (spec_.buffer == BufferKind::kPerPort)
-    return p.data_bytes + packet.wire_bytes <= spec_.queue_bytes;
+    return p.data_bytes + packet.wire_bytes <= limits_of(port).queue_bytes;
   const std::uint64_t used = shared_used_[near_node(p)];
   if (used + packet.wire_bytes > spec_.shared_bytes) return false;
   const double limit = spec_.alpha * static_cast<double>(spec_.shared_bytes - used);
@@ -296,6 +331,8 @@ void Network::append(Port& port, PacketId id) {
   } else if (packet.traffic != TrafficClass::kPause) {
     port.control_bytes += packet.wire_bytes;
   }
+  if (observer_ != nullptr) [[unlikely]]
+    tell(EventKind::kEnqueue, number_of(port), id);
 }
 
 void Network::count_waiting(Port& port) {
@@ -309,6 +346,8 @@ void Network::count_waiting(Port& port) {
 
 void Network::set_down(std::uint32_t port, bool is_down) {
   Port& p = ports_[port];
+  if (observer_ != nullptr && p.is_down != is_down)
+    tell(is_down ? EventKind::kLinkDown : EventKind::kLinkUp, port);
   p.is_down = is_down;
   p.may_lose = true;
   if (is_down) p.down_since = events_.now();
@@ -326,6 +365,25 @@ void Network::set_loss(std::uint32_t port, double probability) {
 }
 
 // --- reports ---
+
+void Network::observe(RunObserver& observer) {
+  observer_ = &observer;
+  observed_from_ = events_.now();
+}
+
+void Network::tell(EventKind kind, std::uint32_t port, PacketId id, DropCause cause) {
+  const Packet& packet = packets_[id];
+  observer_->on_packet({.at = events_.now() - observed_from_,
+                        .kind = kind,
+                        .cause = cause,
+                        .port = port,
+                        .queue_bytes = ports_[port].data_bytes,
+                        .packet = &packet,
+                        .payload = {packets_.bytes(id), packet.kept_bytes}});
+}
+void Network::tell(EventKind kind, std::uint32_t port) {
+  observer_->on_port({.at = events_.now() - observed_from_, .kind = kind, .port = port});
+}
 
 PortCounters Network::counters(std::uint32_t port) const {
   const Port& p = ports_[port];
@@ -346,6 +404,7 @@ void Network::reset_counters() {
   for (Port& port : ports_) {
     port.counted = PortCounters{};
     port.sent_packets = 0;
+    port.sent_bytes_before += port.sent_bytes;
     port.sent_bytes = 0;
     port.byte_time = 0;
     port.counted_until = events_.now();

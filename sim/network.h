@@ -14,6 +14,7 @@
 #include "sim/event_list.h"
 #include "sim/history_hash.h"
 #include "sim/network_plan.h"
+#include "sim/observer.h"
 #include "sim/packet_pool.h"
 #include "sim/routing.h"
 #include "sim/simulation.h"
@@ -34,9 +35,10 @@ class HostSide {
 class Network {
  public:
   struct Shape {
-    SwitchSpec switches{};         // with every zero that means "derive it" replaced
-    std::uint32_t kept_bytes = 0;  // of every packet
-    std::uint32_t max_bytes = 0;   // UDP payload
+    SwitchSpec switches{};            // with every zero that means "derive it" replaced
+    std::vector<PortLimits> ports{};  // of each port; empty: the switches' for all
+    std::uint32_t kept_bytes = 0;     // of every packet
+    std::uint32_t max_bytes = 0;      // UDP payload
     std::uint64_t seed = 0;
   };
   // Actors of the event list: first_actor .. first_actor + actors_for(plan) - 1.
@@ -58,6 +60,9 @@ class Network {
   bool is_nic_paused(std::uint32_t nic) const { return ports_[nic_ports_[nic]].is_paused; }
   // on_port_free() comes when the transmission at work ends.
   void wants_free(std::uint32_t nic);
+
+  // From now on; its times count from now.
+  void observe(RunObserver& observer);
 
   // Faults. A link that is down loses what is on it and what is sent.
   void set_down(std::uint32_t port, bool is_down);
@@ -111,8 +116,9 @@ class Network {
     std::uint64_t sent_bytes = 0;
 
     std::uint64_t rate_bps = 0;
-    std::uint64_t loss_below = 0;  // of 2^64
-    Picoseconds down_since = -1;   // the last time it went down
+    std::uint64_t sent_bytes_before = 0;  // what was counted until the last reset
+    std::uint64_t loss_below = 0;         // of 2^64
+    Picoseconds down_since = -1;          // the last time it went down
     Picoseconds paused_since = 0;
     Picoseconds counted_until = 0;
     unsigned __int128 byte_time = 0;  // bytes * ps of waiting data
@@ -128,8 +134,14 @@ class Network {
   [[nodiscard]] bool fits(std::uint32_t port, const Packet& packet) const;
   void start_next(std::uint32_t port);
   void transmit(std::uint32_t port, PacketId id, std::uint64_t waiting_bytes);
-  void mark(Port& port, Packet& packet, std::uint64_t waiting_bytes);
-  [[nodiscard]] bool is_lost(Port& port, const Packet& packet);
+  void mark(std::uint32_t port, PacketId id, std::uint64_t waiting_bytes);
+  void report(std::uint32_t port, PacketId id);
+  void tell(EventKind kind, std::uint32_t port, PacketId id, DropCause cause = DropCause::kFull);
+  void tell(EventKind kind, std::uint32_t port);
+  std::uint32_t number_of(const Port& port) const {
+    return static_cast<std::uint32_t>(&port - ports_.data());
+  }
+  [[nodiscard]] bool is_lost(std::uint32_t port, PacketId id);
   void drop(PacketId id);
   void take_into_ingress(std::uint32_t ingress, const Packet& packet);
   void take_out_of_ingress(const Packet& packet);
@@ -137,13 +149,17 @@ class Network {
   void on_pause(std::uint32_t port, bool pauses);
   void count_waiting(Port& port);
   std::uint64_t& shared_used(const Port& egress) { return shared_used_[near_node(egress)]; }
-  std::uint32_t near_node(const Port& port) const {
-    return ports_[static_cast<std::uint32_t>(&port - ports_.data()) ^ 1U].far_node;
-  }
+  std::uint32_t near_node(const Port& port) const { return ports_[number_of(port) ^ 1U].far_node; }
   EventList::Actor transmitter(std::uint32_t port) const { return port; }
   EventList::Actor wire(std::uint32_t port) const { return port_count() + port; }
 
+  const PortLimits& limits_of(std::uint32_t port) const {
+    return limits_.empty() ? common_limits_ : limits_[port];
+  }
+
   SwitchSpec spec_;
+  PortLimits common_limits_;
+  std::vector<PortLimits> limits_;
   EventList& events_;
   HostSide& hosts_;
   Routing routing_;
@@ -155,6 +171,8 @@ class Network {
   std::uint64_t hops_ = 0;
   std::uint64_t pauses_sent_ = 0;
   Picoseconds counted_from_ = 0;
+  RunObserver* observer_ = nullptr;
+  Picoseconds observed_from_ = 0;
   HistoryHash history_;
 };
 

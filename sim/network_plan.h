@@ -8,6 +8,13 @@
 
 namespace spindrift::sim {
 
+// Of data at one port.
+struct PortLimits {
+  std::uint64_t queue_bytes = 0;
+  std::uint64_t kmin_bytes = 0;
+  std::uint64_t kmax_bytes = 0;
+};
+
 struct NetworkPlan {
   struct Node {
     std::string name{};
@@ -20,6 +27,8 @@ struct NetworkPlan {
     LinkSpec spec{};
     Picoseconds latency_a = 0;  // of the switch, for what arrives at a
     Picoseconds latency_b = 0;
+    std::uint64_t queue_a = 0;  // data bytes that a's port holds; 0: SwitchSpec::queue_bytes
+    std::uint64_t queue_b = 0;
   };
   // Ports are directions of links: port 2 l leaves end a of link l, port 2 l + 1 its end b.
   struct Nic {

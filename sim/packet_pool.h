@@ -9,6 +9,7 @@
 
 #include "spindrift/provider.h"
 
+#include "sim/telemetry.h"
 #include "sim/time.h"
 #include "transport/base/check.h"
 
@@ -32,6 +33,7 @@ struct Packet {
   std::uint32_t tuple_hash = 0;   // over the 5-tuple
   std::uint32_t ingress = 0;      // port whose link brought it into the switch it is in
   std::uint16_t entropy = 0;
+  std::uint16_t kept_bytes = 0;  // of the UDP payload, those that bytes() has
   TrafficClass traffic = TrafficClass::kData;
   Ecn ecn = Ecn::kNotEct;
   std::uint8_t dscp = 0;
@@ -47,9 +49,10 @@ class PacketPool {
  public:
   // The first `kept_bytes` of each packet are stored. A span of up to max_bytes from bytes() on is
   // readable.
-  PacketPool(std::uint32_t kept_bytes, std::uint32_t max_bytes)
+  PacketPool(std::uint32_t kept_bytes, std::uint32_t max_bytes, bool has_telemetry = false)
       : kept_bytes_(kept_bytes),
         max_bytes_(max_bytes),
+        has_telemetry_(has_telemetry),
         chunk_bytes_(std::size_t{kept_bytes} * kChunk + max_bytes) {}
 
   // References to other packets do not survive this.
@@ -74,6 +77,8 @@ class PacketPool {
       return whole_[id].get();
     return chunks_[id / kChunk].get() + std::size_t{id % kChunk} * kept_bytes_;
   }
+  // Only where the pool has telemetry; of an earlier packet until it is set.
+  TelemetryStack& telemetry(PacketId id) { return telemetry_[id / kChunk][id % kChunk]; }
   // Makes room for all bytes of this packet.
   void keep_whole(PacketId id) {
     if (kept_bytes_ == max_bytes_) return;
@@ -91,6 +96,7 @@ class PacketPool {
     const auto first = static_cast<PacketId>(packets_.size());
     packets_.resize(packets_.size() + kChunk);
     chunks_.push_back(std::make_unique<std::byte[]>(chunk_bytes_));
+    if (has_telemetry_) telemetry_.push_back(std::make_unique<TelemetryStack[]>(kChunk));
     for (PacketId id = first + kChunk; id != first; --id) {
       packets_[id - 1].next = free_;
       free_ = id - 1;
@@ -99,9 +105,11 @@ class PacketPool {
 
   std::uint32_t kept_bytes_;
   std::uint32_t max_bytes_;
+  bool has_telemetry_;
   std::size_t chunk_bytes_;
   std::vector<Packet> packets_;
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::vector<std::unique_ptr<TelemetryStack[]>> telemetry_;
   std::vector<std::unique_ptr<std::byte[]>> whole_;  // by packet; null where never needed
   PacketId free_ = kNoPacket;
   std::uint64_t in_use_ = 0;

@@ -41,6 +41,7 @@ void Network::on_pause(std::uint32_t port, bool pauses) {
   Port& p = ports_[port];
   if (p.is_paused == pauses) return;
   p.is_paused = pauses;
+  if (observer_ != nullptr) tell(pauses ? EventKind::kPause : EventKind::kResume, port);
   const Picoseconds now = events_.now();
   if (pauses) {
     ++p.counted.pauses_received;

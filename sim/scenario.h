@@ -70,6 +70,9 @@ struct SwitchSpec {
   std::uint64_t xoff_bytes = 0;      // per ingress; 0: half of queue_bytes
   std::uint64_t xon_bytes = 0;       // 0: 0.8 of xoff_bytes
   std::uint64_t headroom_bytes = 0;  // above xoff, per ingress; 0: what the link needs
+  // Switches write telemetry into data packets, and receivers echo it in acknowledgements; every
+  // frame is longer by kTelemetryBytes (telemetry.h).
+  bool has_telemetry = false;
   // A port that has been paused so long is examined for a cycle of paused ports.
   Picoseconds deadlock_after = kMillisecond;
 };
@@ -94,12 +97,11 @@ struct TransportSpec {
 
 // Which flows. Keys that a workload does not list are not looked at.
 //   one_flow        source, destination, bytes
-//   incast          fan_in senders to `destination`, bytes each
-//   permutation     every host sends bytes to one other, chosen at random
-//   all_to_all      every host sends bytes to every other; window: flows at a time per host
-//   random_pairs    flows, sizes (a size distribution's name), load (of the hosts' links)
-//   ring_all_reduce bytes per host, 2(n-1) dependent steps
-//   tree_all_reduce bytes per host, binary tree up and down, chunk_bytes pipelined
+//   incast          fan_in senders to `destination`, bytes each, each `stagger` after the one
+//   before permutation     every host sends bytes to one other, chosen at random all_to_all every
+//   host sends bytes to every other; window: flows at a time per host random_pairs    flows, sizes
+//   (a size distribution's name), load (of the hosts' links) ring_all_reduce bytes per host, 2(n-1)
+//   dependent steps tree_all_reduce bytes per host, binary tree up and down, chunk_bytes pipelined
 //   training_step   repeats, compute_gap, buckets, bytes per bucket by ring all-reduce
 //   flow_list       a file: "source destination bytes start_ps" a line, '#' comments
 //   matrix          a connection matrix file of the public Ultra Ethernet simulator (.cm)
@@ -109,6 +111,7 @@ struct WorkloadSpec {
   std::uint32_t source = 0;
   std::uint32_t destination = 1;
   std::uint32_t fan_in = 8;
+  Picoseconds stagger = 0;
   std::uint32_t window = 4;
   std::uint32_t flows = 1000;
   std::string sizes = "web_search";

@@ -5,12 +5,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
+#include "transport/wire/pds.h"
 
 namespace spindrift::sim {
 namespace {
 
 // While data is paused, as many may still leave: acknowledgements among them pass.
 constexpr std::uint32_t kRoomWhilePaused = 8;
+
+// Data packets that a host remembers until they are acknowledged.
+constexpr std::size_t kTelemetryPlaces = 512;
 
 // UDP payload that trimming leaves: both protocol headers.
 constexpr std::uint32_t kTrimmedKept = 56;
@@ -32,13 +36,22 @@ NetAddress address_of_nic(std::uint32_t nic) {
   return address;
 }
 
+std::uint32_t udp_payload_bytes(const Packet& packet) {
+  return packet.is_trimmed ? std::min(packet.udp_bytes, kTrimmedKept) : packet.udp_bytes;
+}
+
 SimIo::SimIo(const Shape& shape, Network& network, const EventList& events)
-    : shape_(shape), network_(network), events_(events), headers_(kHeaders * kMaxHeaderBytes) {
+    : shape_(shape),
+      network_(network),
+      events_(events),
+      met_(shape.has_telemetry ? kTelemetryPlaces : 0),
+      headers_(kHeaders * kMaxHeaderBytes) {
   caps_.name = "sim";
   caps_.max_packet_bytes = shape.max_packet_bytes;
   caps_.entropies = kMaxPaths;
   caps_.link_rate = shape.link_rate;
   caps_.has_ecn = true;
+  caps_.echoes_telemetry = shape.has_telemetry;
   caps_.has_rx_timestamp = true;
   caps_.copies_on_send = true;
 }
@@ -92,9 +105,7 @@ std::size_t SimIo::receive(std::span<RxPacket> out) {
     const PacketId id = arrived_[arrived_at_++];
     const Packet& packet = network_.packets()[id];
     RxPacket& to = out[count];
-    const std::uint32_t bytes =
-        packet.is_trimmed ? std::min(packet.udp_bytes, kTrimmedKept) : packet.udp_bytes;
-    to.bytes = {network_.packets().bytes(id), bytes};
+    to.bytes = {network_.packets().bytes(id), udp_payload_bytes(packet)};
     to.arrival = to_transport_time(packet.arrival);
     to.source = address_of_nic(packet.source);
     to.rail = static_cast<std::uint16_t>(packet.destination - shape_.first_nic);
@@ -104,6 +115,11 @@ std::size_t SimIo::receive(std::span<RxPacket> out) {
     to.is_trimmed_last_hop = packet.is_trimmed_last_hop;
     to.ends_burst = true;
     to.buffer = id;
+    to.telemetry = {};
+    if (shape_.has_telemetry) {
+      keep_telemetry(id);
+      to.telemetry = network_.packets().telemetry(id).view();
+    }
     ++received_;
     received_bytes_ += packet.udp_bytes;
   }
@@ -166,11 +182,14 @@ void SimIo::send_one(const TxPacket& packet) {
   to.ecn = packet.ecn;
   to.dscp = packet.dscp;
   store(id, packet);
+  if (shape_.has_telemetry) echo_telemetry(id, packet);
   network_.send(id);
 }
 
 void SimIo::store(PacketId id, const TxPacket& packet) {
   if (carries_payload_) network_.packets().keep_whole(id);
+  network_.packets()[id].kept_bytes =
+      static_cast<std::uint16_t>(carries_payload_ ? packet.total_bytes() : packet.header.size());
   std::byte* at = network_.packets().bytes(id);
   std::memcpy(at, packet.header.data(), packet.header.size());
   if (!carries_payload_) return;
@@ -180,6 +199,37 @@ void SimIo::store(PacketId id, const TxPacket& packet) {
     at += packet.payload[i].size();
   }
   std::memcpy(at, packet.trailer.data(), packet.trailer_bytes);
+}
+
+// What a data packet brought, until its acknowledgement asks for it.
+void SimIo::keep_telemetry(PacketId id) {
+  const Packet& packet = network_.packets()[id];
+  if (packet.traffic != TrafficClass::kData) return;
+  wire::Pds pds;
+  if (wire::parse_pds({network_.packets().bytes(id), packet.kept_bytes}, pds) !=
+      wire::ParseError::kOk)
+    return;
+  const auto* request = std::get_if<wire::RudRequest>(&pds.header);
+  if (request == nullptr) return;
+  met_.keep({.sender_host = static_cast<std::uint16_t>(shape_.all_nics[packet.source].host),
+             .sender_pdcid = request->spdcid,
+             .psn = request->psn},
+            network_.packets().telemetry(id));
+}
+
+void SimIo::echo_telemetry(PacketId id, const TxPacket& packet) {
+  TelemetryStack& carried = network_.packets().telemetry(id);
+  carried.count = 0;
+  wire::Pds pds;
+  if (wire::parse_pds(packet.header, pds) != wire::ParseError::kOk) return;
+  const auto* ack = std::get_if<wire::Ack>(&pds.header);
+  if (ack == nullptr || ack->is_probe) return;
+  const std::uint32_t destination = network_.packets()[id].destination;
+  const TelemetryStack* met = met_.find(
+      {.sender_host = static_cast<std::uint16_t>(shape_.all_nics[destination].host),
+       .sender_pdcid = ack->dpdcid,
+       .psn = ack->cack_psn + static_cast<std::uint32_t>(std::int32_t{ack->ack_psn_offset})});
+  if (met != nullptr) carried = *met;
 }
 
 // Destination port and protocol are the same for all.

@@ -13,10 +13,13 @@
 #include "spindrift/provider.h"
 
 #include "sim/network.h"
+#include "sim/telemetry.h"
 
 namespace spindrift::sim {
 
 NetAddress address_of_nic(std::uint32_t nic);
+// Of a packet as it is now: trimming leaves both protocol headers.
+std::uint32_t udp_payload_bytes(const Packet& packet);
 
 class SimIo final : public PacketIo {
  public:
@@ -29,6 +32,9 @@ class SimIo final : public PacketIo {
     std::uint32_t min_frame_bytes = 0;
     std::uint32_t nic_queue_packets = 1;
     std::uint8_t control_dscp = 46;
+    bool has_telemetry = false;
+    // Of the whole network, where it has telemetry: a host is known by any of its NICs.
+    std::span<const NetworkPlan::Nic> all_nics{};
   };
   SimIo(const Shape& shape, Network& network, const EventList& events);
 
@@ -63,6 +69,8 @@ class SimIo final : public PacketIo {
 
   void send_one(const TxPacket& packet);
   void store(PacketId id, const TxPacket& packet);
+  void keep_telemetry(PacketId id);
+  void echo_telemetry(PacketId id, const TxPacket& packet);
   std::uint32_t tuple_hash(std::uint32_t source, std::uint32_t destination,
                            std::uint16_t entropy) const;
 
@@ -70,6 +78,7 @@ class SimIo final : public PacketIo {
   Network& network_;
   const EventList& events_;
   PacketIoCaps caps_;
+  TelemetryMemory met_;
   std::vector<NetAddress> rails_;
   std::vector<std::byte> headers_;
   std::vector<PacketId> arrived_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sim/telemetry.h"
 #include "sim/topology.h"
 #include "sim/world.h"
 
@@ -15,16 +16,18 @@ double processor_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
-void check_names(const TransportSpec& transport, const Registry& registry, RunError& out) {
+void check_names(const Scenario& scenario, const Registry& registry, RunError& out) {
+  const TransportSpec& transport = scenario.transport;
   const auto cc = registry.find_congestion_control(transport.congestion_control);
   if (!cc.ok())
     out.push_back({.key = "transport.congestion_control",
                    .value = transport.congestion_control,
                    .limit = cc.error().message()});
-  else if (cc.value().info->traits.needs_telemetry)
+  else if (cc.value().info->traits.needs_telemetry && !scenario.network.has_telemetry)
     out.push_back({.key = "transport.congestion_control",
                    .value = transport.congestion_control,
-                   .limit = "needs in-band telemetry, which this network does not carry"});
+                   .limit = "needs in-band telemetry, which this network does not carry; set "
+                            "network.has_telemetry=true"});
   const auto selector = registry.find_path_selector(transport.path_selector);
   if (!selector.ok())
     out.push_back({.key = "transport.path_selector",
@@ -74,10 +77,12 @@ WorkloadWorld world_of(const NetworkPlan& plan) {
 
 }  // namespace
 
-std::variant<Results, RunError> run(const Scenario& scenario, const Registry& registry,
+std::variant<Results, RunError> run(const Scenario& asked, const Registry& registry,
                                     const RunOptions& options) {
-  RunError complaints = validate(scenario);
-  check_names(scenario.transport, registry, complaints);
+  RunError complaints = validate(asked);
+  Scenario scenario = asked;
+  if (scenario.network.has_telemetry) scenario.transport.frame_overhead_bytes += kTelemetryBytes;
+  check_names(scenario, registry, complaints);
   if (!complaints.empty()) return complaints;
   const double before = processor_seconds();
   auto planned = plan_network(scenario.topology);
@@ -95,6 +100,10 @@ std::variant<Results, RunError> run(const Scenario& scenario, const Registry& re
   if (!ready.ok())
     return RunError{{.key = "transport", .value = "", .limit = ready.error().message()}};
   const double set_up = processor_seconds();
+  if (options.observer != nullptr) {
+    const auto complaint = world.observe(*options.observer);
+    if (complaint) return RunError{*complaint};
+  }
   world.run(options);
   Results results = world.results();
   results.set_up_seconds = set_up - before;

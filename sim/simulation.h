@@ -104,9 +104,12 @@ struct Progress {
   std::size_t flows_total = 0;
   std::uint64_t hops = 0;
 };
+class RunObserver;  // observer.h
+
 struct RunOptions {
   // Called about every 100,000 events; false stops the run, and Results hold what there is.
   std::function<bool(const Progress&)> on_progress{};
+  RunObserver* observer = nullptr;  // lives as long as the run
 };
 
 using RunError = std::vector<Complaint>;  // never empty

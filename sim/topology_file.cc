@@ -22,7 +22,9 @@ struct Tier {
   std::uint64_t radix_down = 0;
   std::uint64_t radix_up = 0;
   std::uint64_t bundle = 1;
-  std::uint64_t not_used = 0;
+  std::uint64_t oversubscribed = 0;  // 0: not given
+  std::uint64_t queue_down = 0;
+  std::uint64_t queue_up = 0;
 };
 
 struct File {
@@ -38,6 +40,10 @@ struct Bounds {
   std::uint64_t high = 0;
 };
 
+// A queue of bytes holds at least a packet; a smaller number was meant in packets.
+constexpr std::uint64_t kLeastQueueBytes = 1024;
+constexpr std::uint64_t kMostQueueBytes = 1ULL << 40U;
+
 Bounds field_of(File& file, Tier* tier, std::string_view key) {
   if (tier == nullptr) {
     if (key == "nodes") return {&file.nodes, 2, 65536};
@@ -50,9 +56,10 @@ Bounds field_of(File& file, Tier* tier, std::string_view key) {
   if (key == "switch_latency_ns") return {&tier->switch_latency_ns, 0, 1'000'000'000};
   if (key == "radix_down") return {&tier->radix_down, 1, 4096};
   if (key == "radix_up") return {&tier->radix_up, 1, 4096};
-  if (key == "oversubscribed") return {&tier->not_used, 1, 1};
+  if (key == "oversubscribed") return {&tier->oversubscribed, 1, 1000};
   if (key == "bundle") return {&tier->bundle, 1, 64};
-  if (key == "queue_down" || key == "queue_up") return {&tier->not_used, 0, UINT64_MAX};
+  if (key == "queue_down") return {&tier->queue_down, kLeastQueueBytes, kMostQueueBytes};
+  if (key == "queue_up") return {&tier->queue_up, kLeastQueueBytes, kMostQueueBytes};
   return {};
 }
 
@@ -112,6 +119,27 @@ struct Counts {
   std::uint64_t pods = 1;
 };
 
+// Oversubscription is capacity down by capacity up. It gives Radix_Up where the file does not, and
+// must agree with it where it does.
+Complaints settle_oversubscription(File& file, std::string_view name) {
+  Complaints out;
+  for (std::size_t t = 0; t + 1 < file.tiers; ++t) {
+    Tier& tier = file.tier[t];
+    if (tier.oversubscribed == 0) continue;
+    const std::uint64_t down_gbps = tier.radix_down * tier.gbps;
+    const std::uint64_t up_gbps = tier.oversubscribed * file.tier[t + 1].gbps;
+    if (up_gbps == 0) continue;  // that is told of elsewhere
+    if (tier.radix_up == 0 && down_gbps % up_gbps == 0) tier.radix_up = down_gbps / up_gbps;
+    if (tier.radix_up * up_gbps != down_gbps)
+      out.push_back({.key = absl::StrCat(std::string(name), ": Tier ", t, " Oversubscribed"),
+                     .value = absl::StrCat(tier.oversubscribed),
+                     .limit = absl::StrCat("does not fit: ", tier.radix_down, " ports down of ",
+                                           tier.gbps, " Gb/s, ", tier.radix_up, " up of ",
+                                           file.tier[t + 1].gbps, " Gb/s")});
+  }
+  return out;
+}
+
 Complaints check(const File& file, std::string_view name, Counts& counts) {
   Complaints out;
   const auto need = [&](bool holds, std::string_view key, std::uint64_t value, std::string limit) {
@@ -167,6 +195,8 @@ void connect_bundle(NetworkPlan& plan, std::uint32_t a, std::uint32_t b, const T
     const std::uint32_t link = plan.connect(a, b, down_link(above), 0);
     plan.links[link].latency_a = static_cast<Picoseconds>(below.switch_latency_ns) * kNanosecond;
     plan.links[link].latency_b = static_cast<Picoseconds>(above.switch_latency_ns) * kNanosecond;
+    plan.links[link].queue_a = below.queue_up;
+    plan.links[link].queue_b = above.queue_down;
   }
 }
 
@@ -188,6 +218,7 @@ NetworkPlan build(const File& file, const Counts& counts) {
   for (std::uint32_t i = 0; i < plan.hosts; ++i) {
     const std::uint32_t link = plan.connect(i, leaves[i / t0.radix_down], down_link(t0), 0);
     plan.links[link].latency_b = static_cast<Picoseconds>(t0.switch_latency_ns) * kNanosecond;
+    plan.links[link].queue_b = t0.queue_down;
     plan.nics.push_back({.host = i, .port = 2 * link});
   }
   const std::uint64_t leaves_per_pod = counts.leaves / counts.pods;
@@ -210,6 +241,8 @@ NetworkPlan build(const File& file, const Counts& counts) {
 std::variant<NetworkPlan, Complaints> parse_topology(std::string_view text, std::string_view name) {
   File file;
   Complaints out = read_lines(text, name, file);
+  if (!out.empty()) return out;
+  out = settle_oversubscription(file, name);
   if (!out.empty()) return out;
   Counts counts;
   out = check(file, name, counts);

@@ -8,8 +8,9 @@
 //   Tier 0               then keys of that tier's switches:
 //   Downlink_speed_Gbps 100 | Downlink_Latency_ns 1000 | Switch_Latency_ns 0
 //   Radix_Down 8 | Radix_Up 8 (fewer than down: oversubscribed) | Bundle 1 (links between a pair)
-//   Oversubscribed 1     no other value: the radices say it
-// Queue_Down and Queue_Up are read and not used: SwitchSpec says how large queues are.
+//   Oversubscribed 4     capacity down by capacity up: instead of Radix_Up, or in agreement with it
+//   Queue_Down 120640 | Queue_Up 120640   bytes of data that a port holds, towards hosts and away
+//                        from them; without them SwitchSpec says how large queues are
 #include <string_view>
 #include <variant>
 #include <vector>

@@ -16,6 +16,25 @@ double processor_seconds() {
 
 }  // namespace
 
+std::optional<Complaint> World::observe(RunObserver& observer) {
+  std::vector<FlowRecord> records;
+  for (const Flow& flow : flows_)
+    records.push_back(flow.record);
+  auto complaint = observer.begin(plan_, records);
+  if (complaint) return complaint;
+  observer_ = &observer;
+  network_.observe(observer);
+  return std::nullopt;
+}
+
+void World::tell(EventKind kind, std::uint32_t flow) {
+  if (observer_ == nullptr) return;
+  observer_->on_flow({.at = since_start(),
+                      .kind = kind,
+                      .flow = flow,
+                      .has_failed = !flows_[flow].record.error.empty()});
+}
+
 void World::begin_workload() {
   is_running_ = true;
   for (std::uint32_t i = 0; i < flows_.size(); ++i)
@@ -49,6 +68,7 @@ void World::start_flow(std::uint32_t index) {
   Flow& flow = flows_[index];
   flow.record.start = since_start();
   count_into(flow.record, pairs_[flow.pair], false);
+  tell(EventKind::kFlowStart, index);
   Pair& pair = pairs_[flow.pair];
   if (!pair.waiting.empty()) {
     pair.waiting.push_back(index);
@@ -116,11 +136,12 @@ void World::on_finished(std::uint32_t index, OpStatus status) {
   ++done_;
   if (status == OpStatus::kOk) {
     flow.record.finish = since_start();
-    release(plans_[index].after_finish);
   } else {
     flow.record.error = hosts_[pair.source]->endpoint().last_error(pair.at_source);
     if (flow.record.error.empty()) flow.record.error = std::string(to_string(status));
   }
+  tell(EventKind::kFlowEnd, index);
+  if (status == OpStatus::kOk) release(plans_[index].after_finish);
   while (!pair.waiting.empty()) {
     const std::uint32_t next = pair.waiting.front();
     pair.waiting.pop_front();

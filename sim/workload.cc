@@ -1,11 +1,11 @@
 #include "sim/workload.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "sim/flow_files.h"
+#include "sim/natural_log.h"
 #include "sim/size_distribution.h"
 #include "transport/base/rng.h"
 
@@ -47,6 +47,7 @@ FlowPlans incast(const WorkloadSpec& spec, const WorkloadWorld& world, Rng& rng)
   for (std::uint32_t i = 0; i < spec.fan_in; ++i) {
     std::swap(others[i], others[i + rng.below(others.size() - i)]);
     out.push_back(flow(others[i], spec.destination, spec.bytes));
+    out.back().start = static_cast<Picoseconds>(i) * spec.stagger;
   }
   return out;
 }
@@ -84,7 +85,7 @@ FlowPlans random_pairs(const WorkloadSpec& spec, const WorkloadWorld& world,
   FlowPlans out;
   for (std::uint32_t i = 0; i < spec.flows; ++i) {
     const double uniform = (static_cast<double>(rng.next() >> 11) + 0.5) * 0x1.0p-53;
-    at -= std::log(uniform) * mean_gap_ps;
+    at -= natural_log(uniform) * mean_gap_ps;
     const auto source = static_cast<std::uint32_t>(rng.below(world.hosts));
     const auto step = static_cast<std::uint32_t>(1 + rng.below(world.hosts - 1));
     FlowPlan one = flow(source, (source + step) % world.hosts, sizes.draw(rng));
@@ -108,6 +109,10 @@ Complaints check(const WorkloadSpec& spec, const WorkloadWorld& world) {
     if (spec.fan_in < 1 || spec.fan_in >= world.hosts)
       out.push_back(complain("fan_in", spec.fan_in,
                              absl::StrCat("must be 1..", world.hosts - 1, ", the other hosts")));
+    if (spec.stagger < 0 || spec.stagger > kSecond)
+      out.push_back({.key = "workload.stagger",
+                     .value = absl::StrCat(spec.stagger),
+                     .limit = "must be 0..1 s"});
   } else if (spec.name == "all_to_all") {
     if (spec.window < 1) out.push_back(complain("window", spec.window, "must be at least 1"));
   } else if (spec.name == "random_pairs") {

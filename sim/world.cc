@@ -24,8 +24,10 @@ constexpr std::uint32_t kMaxHeaders = 128;
 
 Network::Shape network_shape(const Scenario& scenario, const NetworkPlan& plan) {
   const std::uint32_t max_bytes = scenario.transport.payload_mtu + kMaxHeaders;
+  const SwitchSpec switches = derive(scenario.network, plan, scenario.transport);
   return {
-      .switches = derive(scenario.network, plan, scenario.transport),
+      .switches = switches,
+      .ports = port_limits(scenario.network, switches, plan),
       .kept_bytes = scenario.transport.carries_payload ? max_bytes : std::uint32_t{kMaxHeaderBytes},
       .max_bytes = max_bytes,
       .seed = scenario.seed};
@@ -126,6 +128,8 @@ Status World::start_hosts() {
     io.frame_overhead_bytes = transport.frame_overhead_bytes;
     io.min_frame_bytes = transport.min_frame_bytes;
     io.nic_queue_packets = transport.nic_queue_packets;
+    io.has_telemetry = scenario_.network.has_telemetry;
+    io.all_nics = plan_.nics;
     Status started = hosts_[i]->start(io, endpoint_config(i, window), registry_);
     if (!started.ok()) return started;
     auto source = hosts_[i]->endpoint().register_memory(memory_.source(), Access::kLocalRead);

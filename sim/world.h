@@ -23,6 +23,8 @@ class World final : public HostSide, public HostUser {
   // Hosts and connections, in simulated time before the workload's start. A sentence when a
   // connection cannot be opened.
   Status set_up();
+  // Before run(); not ok: the observer does not want the run.
+  std::optional<Complaint> observe(RunObserver& observer);
   void run(const RunOptions& options);
   Results results();
   // Every port of a link that a fault names; empty: there is no such link.
@@ -95,6 +97,7 @@ class World final : public HostSide, public HostUser {
   void apply(const FaultStep& step);
   // traffic.cc
   void begin_workload();
+  void tell(EventKind kind, std::uint32_t flow);
   void start_flow(std::uint32_t flow);
   void post(std::uint32_t flow);
   void post_receives(std::uint32_t pair);
@@ -132,6 +135,7 @@ class World final : public HostSide, public HostUser {
   Picoseconds finished_ = 0;
   std::size_t done_ = 0;
   std::uint32_t open_pairs_ = 0;
+  RunObserver* observer_ = nullptr;
   std::string trouble_;  // of a connection that did not open
   bool is_running_ = false;
   Results results_;

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "sim/derive.h"
 #include "sim/network.h"
 #include "sim/topology.h"
 
@@ -30,7 +31,12 @@ class BareNetwork final : public HostSide {
   BareNetwork(NetworkPlan plan, const SwitchSpec& switches)
       : plan_(std::move(plan)),
         events_({.actors = Network::actors_for(plan_) + 1, .seed = 1}),
-        network_(plan_, {.switches = switches, .kept_bytes = 64, .max_bytes = 64, .seed = 1},
+        network_(plan_,
+                 {.switches = switches,
+                  .ports = port_limits(switches, switches, plan_),
+                  .kept_bytes = 64,
+                  .max_bytes = 64,
+                  .seed = 1},
                  events_, *this) {}
 
   EventList& events() { return events_; }

@@ -141,6 +141,24 @@ TEST(Network, DropsWhatDoesNotFitWhenItDoesNotTrim) {
   EXPECT_EQ(world.network().packets().in_use(), 0U);
 }
 
+// What the plan says of one port goes before what holds for all.
+TEST(Network, APortMayHaveAQueueOfItsOwn) {
+  SwitchSpec spec = large_buffers();
+  spec.trims = false;
+  auto plan = std::get<NetworkPlan>(plan_network(dumbbell(4)));
+  for (NetworkPlan::Link& link : plan.links)
+    if (plan.nodes[link.a].is_switch && plan.nodes[link.b].is_switch)
+      link.queue_a = link.queue_b = 5 * BareNetwork::kFrame;
+  BareNetwork world(plan, spec);
+  for (std::uint16_t i = 0; i < 50; ++i)
+    for (const std::uint32_t from : {0U, 1U})
+      world.send(from, 2, i);
+  world.run();
+  const PortCounters middle = world.network().counters(world.port("switch0", "switch1"));
+  EXPECT_EQ(middle.max_queue_bytes, 5U * BareNetwork::kFrame);
+  EXPECT_GT(middle.drops_full, 20U);
+}
+
 TEST(Network, TrimsWhatDoesNotFitAndSaysWhetherItWasTheLastHop) {
   SwitchSpec spec = large_buffers();
   spec.queue_bytes = 10 * BareNetwork::kFrame;

@@ -93,6 +93,43 @@ TEST(Simulation, IncastComesNearTheBoundOfItsLastLinkAndNeverBelow) {
   EXPECT_LT(last_finish(results), bound * 103 / 100);
 }
 
+// Published results of the public Ultra Ethernet simulator: uet.md B.7, 2 MB to one of 16 and of
+// 128 hosts, frames of 4150 bytes. The bound: all of it on the last link.
+struct PublishedIncast {
+  std::uint32_t hosts = 0;
+  const char* algorithm = "";
+  double published_us = 0;
+};
+
+class PublishedIncasts : public testing::TestWithParam<PublishedIncast> {};
+
+TEST_P(PublishedIncasts, EndWithinThreePercentOfWhatIsPublishedAndAboveTheBound) {
+  const PublishedIncast& given = GetParam();
+  Scenario scenario = plain_scenario();
+  scenario.topology.name = "fat_tree";
+  scenario.topology.radix = given.hosts == 16 ? 4 : 8;
+  scenario.topology.hosts = given.hosts;
+  scenario.workload.name = "incast";
+  scenario.workload.fan_in = given.hosts - 1;
+  scenario.workload.bytes = 2'000'000;
+  scenario.transport.congestion_control = given.algorithm;
+  scenario.transport.path_count = 128;
+  const Results results = run_well(scenario);
+  const double end_us = static_cast<double>(last_finish(results)) / kMicrosecond;
+  const double bound_us = (given.hosts - 1) * 2'000'000.0 * (4160.0 / 4096) * 8 / 100e3;
+  EXPECT_GT(end_us, bound_us);
+  EXPECT_LT(end_us, bound_us * 1.03);
+  EXPECT_NEAR(end_us / given.published_us, 1, 0.03);
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulation, PublishedIncasts,
+                         testing::Values(PublishedIncast{16, "nscc", 2478.5},
+                                         PublishedIncast{16, "receiver_credit", 2464.4},
+                                         PublishedIncast{16, "nscc+receiver_credit", 2462.9},
+                                         PublishedIncast{128, "nscc", 21029},
+                                         PublishedIncast{128, "receiver_credit", 20891},
+                                         PublishedIncast{128, "nscc+receiver_credit", 20892}));
+
 TEST(Simulation, FlowsThroughOneBottleneckShareIt) {
   for (const char* algorithm : {"nscc", "dcqcn"}) {
     Scenario scenario = plain_scenario();

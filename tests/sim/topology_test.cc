@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/derive.h"
 #include "sim/routing.h"
 #include "sim/topology_file.h"
 
@@ -160,6 +161,48 @@ TEST(TopologyFile, ReadsThreeTiersWithBundles) {
   EXPECT_EQ(count_switches(plan, "agg"), 4U);
   EXPECT_EQ(count_switches(plan, "core"), 8U);
   expect_connected(plan, 1, 6);
+}
+
+std::string two_tiers(const std::string& tier0, const std::string& tier1 = "") {
+  return "Nodes 16\nTiers 2\nPodsize 16\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 8\n" + tier0 +
+         "Tier 1\nDownlink_speed_Gbps 200\nRadix_Down 2\n" + tier1;
+}
+
+TEST(TopologyFile, OversubscriptionStandsForTheLinksUp) {
+  // 8 x 100 Gb/s down, 2 x 200 Gb/s up.
+  const auto given = parse_topology(two_tiers("Oversubscribed 2\n"), "x.topo");
+  ASSERT_TRUE(std::holds_alternative<NetworkPlan>(given));
+  EXPECT_EQ(count_switches(std::get<NetworkPlan>(given), "spine"), 2U);
+  const auto agreed = parse_topology(two_tiers("Oversubscribed 2\nRadix_Up 2\n"), "x.topo");
+  EXPECT_TRUE(std::holds_alternative<NetworkPlan>(agreed));
+  for (const char* wrong : {"Oversubscribed 2\nRadix_Up 4\n", "Oversubscribed 3\n"}) {
+    const auto refused = parse_topology(two_tiers(wrong), "x.topo");
+    ASSERT_TRUE(std::holds_alternative<std::vector<Complaint>>(refused)) << wrong;
+    EXPECT_EQ(std::get<std::vector<Complaint>>(refused)[0].key, "x.topo: Tier 0 Oversubscribed");
+  }
+}
+
+TEST(TopologyFile, QueuesBelongToTheirPorts) {
+  const auto planned = parse_topology(
+      two_tiers("Radix_Up 2\nQueue_Down 50000\nQueue_Up 60000\n", "Queue_Down 70000\n"), "x.topo");
+  ASSERT_TRUE(std::holds_alternative<NetworkPlan>(planned));
+  const auto& plan = std::get<NetworkPlan>(planned);
+  EXPECT_EQ(plan.links.front().queue_a, 0U);  // a host's
+  EXPECT_EQ(plan.links.front().queue_b, 50'000U);
+  EXPECT_EQ(plan.links.back().queue_a, 60'000U);
+  EXPECT_EQ(plan.links.back().queue_b, 70'000U);
+  SwitchSpec asked;
+  asked.kmin_bytes = 1'000;
+  const SwitchSpec derived = derive(asked, plan, {});
+  const std::vector<PortLimits> limits = port_limits(asked, derived, plan);
+  ASSERT_EQ(limits.size(), 2 * plan.links.size());
+  EXPECT_EQ(limits[0].queue_bytes, derived.queue_bytes);
+  EXPECT_EQ(limits[1].queue_bytes, 50'000U);
+  EXPECT_EQ(limits[1].kmin_bytes, 1'000U);
+  EXPECT_EQ(limits[1].kmax_bytes, 40'000U);
+  // A number of packets would be far below one.
+  const auto packets = parse_topology(two_tiers("Radix_Up 2\nQueue_Up 100\n"), "x.topo");
+  EXPECT_TRUE(std::holds_alternative<std::vector<Complaint>>(packets));
 }
 
 TEST(TopologyFile, NamesTheLineThatItCannotRead) {

@@ -1,10 +1,12 @@
 #include "sim/workload.h"
 
+#include <cmath>
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "sim/flow_files.h"
+#include "sim/natural_log.h"
 #include "sim/size_distribution.h"
 
 namespace spindrift::sim {
@@ -44,6 +46,19 @@ TEST(Workload, IncastDrawsDifferentSenders) {
   }
   EXPECT_EQ(sources.size(), 15U);
   EXPECT_FALSE(sources.contains(3));
+}
+
+TEST(Workload, IncastMayStartOneAfterAnother) {
+  const FlowPlans flows = flows_of({.name = "incast", .fan_in = 3, .stagger = kMicrosecond});
+  ASSERT_EQ(flows.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(flows[i].start, static_cast<Picoseconds>(i) * kMicrosecond);
+}
+
+TEST(Workload, TheLogarithmIsTheLibrarys) {
+  for (double x = 0x1.0p-54; x < 1e6; x *= 1.37)
+    EXPECT_NEAR(natural_log(x), std::log(x), 1e-15 * std::max(1.0, std::abs(std::log(x)))) << x;
+  EXPECT_EQ(natural_log(1), 0);
 }
 
 TEST(Workload, AllToAllKeepsItsWindow) {

@@ -157,6 +157,8 @@ void add_network(std::vector<ScenarioKey>& keys) {
            "where it lets it go on; 0: 0.8 of xoff_bytes"),
        row("network.headroom_bytes", kBytes, kBuffer, member<kNet, &SwitchSpec::headroom_bytes>,
            "above xoff, for what is under way; 0: what the link needs"),
+       row("network.has_telemetry", kFlag, {}, member<kNet, &SwitchSpec::has_telemetry>,
+           "in-band telemetry, as hpcc needs it; every frame is 42 bytes longer"),
        row("network.deadlock_after", kTime, {sim::kMicrosecond, kSecondPs},
            member<kNet, &SwitchSpec::deadlock_after>,
            "a port paused for so long is examined for a cycle of paused ports")});
@@ -216,6 +218,8 @@ void add_workload(std::vector<ScenarioKey>& keys) {
            "host, of one_flow and incast"),
        row("workload.fan_in", kCount, {1, 65535}, member<kWork, &WorkloadSpec::fan_in>,
            "senders of an incast"),
+       row("workload.stagger", kTime, kDelayBounds, member<kWork, &WorkloadSpec::stagger>,
+           "between the starts of an incast's senders"),
        row("workload.window", kCount, {1, 65535}, member<kWork, &WorkloadSpec::window>,
            "flows at a time per host, of all_to_all"),
        row("workload.flows", kCount, {1, 10'000'000}, member<kWork, &WorkloadSpec::flows>,

@@ -94,6 +94,7 @@ Recording flow_of(const Json& line) {
               .max_window_bytes = count_of(line, "max_window_bytes")};
   out.initial = limits_of(line);
   out.left_out = count_of(line, "left_out");
+  out.announced = count_of(line, "events");
   return out;
 }
 
@@ -158,7 +159,9 @@ Result<std::vector<Recording>> parse_recordings(std::string_view text, std::stri
   }
   if (out.empty())
     return Error(ErrorCode::kInvalidArgument,
-                 cat(name, " holds no record; SPINDRIFT_CC_RECORD=FILE makes one of any program"));
+                 cat(name,
+                     " holds no record; 'spindrift sim --record FILE' makes one, and "
+                     "SPINDRIFT_CC_RECORD=FILE one of any program"));
   return out;
 }
 
@@ -202,6 +205,10 @@ std::string replay_text(const std::vector<Recording>& recordings,
     if (recordings[i].left_out != 0)
       append(out, "Connection ", i + 1, " had ", recordings[i].left_out,
              " more events than a record keeps.\n");
+  for (std::size_t i = 0; i < recordings.size(); ++i)
+    if (recordings[i].announced != recordings[i].events.size())
+      append(out, "Connection ", i + 1, "'s record is cut short: ", recordings[i].events.size(),
+             " of ", recordings[i].announced, " events are there.\n");
   return out;
 }
 

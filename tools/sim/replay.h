@@ -28,7 +28,8 @@ struct Recording {
   std::string algorithm{};
   FlowInfo flow{};
   SendLimits initial{};
-  std::uint64_t left_out = 0;  // events that did not fit in the record's memory
+  std::uint64_t left_out = 0;   // events that did not fit in the record's memory
+  std::uint64_t announced = 0;  // events that its first line says follow
   std::vector<RecordedEvent> events{};
 };
 // `name` is what messages call the text.

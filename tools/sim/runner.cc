@@ -101,7 +101,8 @@ class Pool {
       if (!slots_[i]) continue;
       outcome.finished.push_back({.plan = &plans_[i], .results = std::move(*slots_[i])});
     }
-    outcome.is_interrupted = tools::was_interrupted() && outcome.finished.size() < plans_.size();
+    outcome.is_interrupted =
+        is_cut_short_ || (tools::was_interrupted() && outcome.finished.size() < plans_.size());
     return outcome;
   }
 
@@ -115,18 +116,22 @@ class Pool {
   }
   void one(std::size_t index) {
     const PlannedRun& plan = plans_[index];
-    auto outcome =
-        sim::run(plan.file.scenario, registry_, {.on_progress = [&](const sim::Progress& progress) {
-                   line_.update(index, progress);
-                   return !stops_ && !tools::was_interrupted();
-                 }});
+    bool is_stopped = false;
+    const auto goes_on = [&](const sim::Progress& progress) {
+      line_.update(index, progress);
+      is_stopped = stops_ || tools::was_interrupted();
+      return !is_stopped;
+    };
+    auto outcome = sim::run(plan.file.scenario, registry_,
+                            {.on_progress = goes_on, .observer = options_.observer});
     if (const auto* complaints = std::get_if<sim::RunError>(&outcome)) {
       const std::lock_guard guard(lock_);
       if (!error_) error_ = sentences(plan.file, *complaints);
       stops_ = true;
       return;
     }
-    if (stops_ || tools::was_interrupted()) return;  // not whole
+    if (is_stopped && plans_.size() != 1) return;
+    is_cut_short_ = is_stopped;
     sim::Results& results = *std::get_if<sim::Results>(&outcome);
     if (!options_.keeps_series) {
       results.flow_samples = {};
@@ -143,6 +148,7 @@ class Pool {
   std::vector<std::optional<sim::Results>> slots_;
   std::atomic<std::size_t> next_ = 0;
   std::atomic<bool> stops_ = false;
+  bool is_cut_short_ = false;  // the only run
   std::mutex lock_;
   std::optional<std::string> error_;
   ProgressLine line_;

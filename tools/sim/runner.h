@@ -18,13 +18,16 @@ struct FinishedRun {
 
 struct RunnerOptions {
   unsigned threads = 1;
-  bool shows_progress = false;  // on standard error
-  bool keeps_series = true;     // false: time series and shares are dropped to save memory
+  bool shows_progress = false;           // on standard error
+  bool keeps_series = true;              // false: time series and shares are dropped to save memory
+  sim::RunObserver* observer = nullptr;  // of a run that is the only one
 };
 
 struct RunnerOutcome {
-  std::vector<FinishedRun> finished{};  // in the plan's order; interrupted runs are left out
-  std::optional<std::string> error{};   // of the first run that was refused: no run begins then
+  // In the plan's order. Interrupted runs are left out, but for one that is the only one: it is
+  // here as far as it came.
+  std::vector<FinishedRun> finished{};
+  std::optional<std::string> error{};  // of the first run that was refused: no run begins then
   bool is_interrupted = false;
 };
 

@@ -18,15 +18,19 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "sim/topology.h"
 #include "tools/exit_codes.h"
 #include "tools/sim/files.h"
 #include "tools/sim/output.h"
 #include "tools/sim/plan.h"
+#include "tools/sim/quantities.h"
+#include "tools/sim/record.h"
 #include "tools/sim/replay.h"
 #include "tools/sim/runner.h"
 #include "tools/sim/schema.h"
 #include "tools/sim/shipped.h"
 #include "tools/sim/text.h"
+#include "tools/sim/watch.h"
 
 namespace spindrift::tools {
 namespace {
@@ -42,7 +46,8 @@ EXAMPLES
   spindrift sim incast --show > mine.toml                  a file to start from; then
   spindrift sim mine.toml --series mine                    mine-flows.csv and mine-ports.csv
   spindrift sim link_cut --html report.html                tables and figures on one page
-  SPINDRIFT_CC_RECORD=r.jsonl spindrift perf local         records decisions of any program; then
+  spindrift sim link_cut --events e.jsonl --events-of drop --events-of leaf0>spine1
+  spindrift sim --record r.jsonl --cc nscc                 a transfer over real sockets; then
   spindrift sim --replay r.jsonl --cc swift                shows where another algorithm would differ
 
 SCENARIOS
@@ -69,7 +74,10 @@ struct SimArguments {
   std::optional<std::string> path_selector;
   std::optional<std::string> seed;
   std::string series;
+  WatchOptions watched;
   std::string replayed;
+  RecordOptions recorded;
+  std::string recorded_bytes = "64 MiB";
   std::string html;
   std::string plots;
   bool has_png = false;
@@ -158,13 +166,36 @@ bool has_trouble(std::span<const FinishedRun> runs) {
   });
 }
 
+// Of the only run. Null: nothing is to be watched.
+Result<std::unique_ptr<Watch>> watch_run(const SimArguments& arguments, const PlannedRun& run) {
+  if (arguments.watched.is_empty()) return std::unique_ptr<Watch>();
+  const auto network = sim::plan_network(run.file.scenario.topology);
+  if (const auto* complaints = std::get_if<std::vector<sim::Complaint>>(&network))
+    return Error(ErrorCode::kInvalidArgument, sentences(run.file, *complaints));
+  return Watch::open(arguments.watched, link_names(std::get<sim::NetworkPlan>(network)));
+}
+
+std::string interruption(const RunnerOutcome& outcome, const std::vector<PlannedRun>& plans) {
+  if (plans.size() == 1 && !outcome.finished.empty())
+    return cat("interrupted after ",
+               rounded_time(static_cast<double>(outcome.finished.front().results.simulated)),
+               " of simulated time; what there was by then is printed");
+  return absl::StrFormat("interrupted; %d of %d runs were complete", outcome.finished.size(),
+                         plans.size());
+}
+
 int run_plans(const SimArguments& arguments, const std::vector<PlannedRun>& plans) {
+  const auto watch = watch_run(arguments, plans.front());
+  if (!watch.ok())
+    return complain("sim", watch.error().message(),
+                    watch.error().code() == ErrorCode::kIo ? kExitFailure : kExitUsage);
   catch_interrupts();
   const bool draws = !arguments.html.empty() || !arguments.plots.empty();
   const RunnerOutcome outcome = run_all(plans, builtin_registry(),
                                         {.threads = arguments.threads,
                                          .shows_progress = isatty(STDERR_FILENO) == 1,
-                                         .keeps_series = plans.size() == 1 || draws});
+                                         .keeps_series = plans.size() == 1 || draws,
+                                         .observer = watch.value().get()});
   int code = kExitOk;
   if (!outcome.finished.empty()) {
     print_results(arguments, outcome.finished);
@@ -173,11 +204,11 @@ int run_plans(const SimArguments& arguments, const std::vector<PlannedRun>& plan
       code = complain("sim", written.error().message(), kExitFailure);
   }
   if (outcome.error) return refuse(*outcome.error);
+  if (watch.value() != nullptr)
+    if (const Status whole = watch.value()->finish(); !whole.ok())
+      code = complain("sim", whole.error().message(), kExitFailure);
   if (outcome.is_interrupted)
-    return complain("sim",
-                    absl::StrFormat("interrupted; %d of %d runs were complete",
-                                    outcome.finished.size(), plans.size()),
-                    kExitInterrupted);
+    return complain("sim", interruption(outcome, plans), kExitInterrupted);
   if (code == kExitOk && has_trouble(outcome.finished)) code = kExitFailure;
   return code;
 }
@@ -199,6 +230,31 @@ int run_replay(const SimArguments& arguments) {
   absl::PrintF("%s", arguments.is_csv ? replay_csv(recordings.value(), replays)
                                       : replay_text(recordings.value(), replays));
   return finish_output("sim", is_same || arguments.congestion_control ? kExitOk : kExitFailure);
+}
+
+int run_record(const SimArguments& arguments) {
+  RecordOptions options = arguments.recorded;
+  const auto bytes = parse_bytes(arguments.recorded_bytes);
+  if (!bytes.ok() || bytes.value() == 0)
+    return refuse(cat("--bytes ", arguments.recorded_bytes, ": must be a size like \"64 MiB\""));
+  options.bytes = bytes.value();
+  if (arguments.congestion_control) options.congestion_control = *arguments.congestion_control;
+  catch_interrupts();
+  const auto recorded = record_transfer(options);
+  if (was_interrupted()) return complain("sim", "interrupted", kExitInterrupted);
+  if (!recorded.ok()) {
+    const ErrorCode code = recorded.error().code();
+    const bool is_usage = code == ErrorCode::kInvalidArgument || code == ErrorCode::kUnsupported ||
+                          code == ErrorCode::kNotFound;
+    return complain("sim", recorded.error().message(), is_usage ? kExitUsage : kExitFailure);
+  }
+  absl::PrintF("%s: %d events of %s, %s in %s\n", options.file, recorded.value().events,
+               recorded.value().algorithm, format_bytes(options.bytes),
+               rounded_time(recorded.value().seconds * 1e12));
+  if (recorded.value().left_out != 0)
+    absl::PrintF("%d more events than a record keeps were left out; transfer fewer --bytes\n",
+                 recorded.value().left_out);
+  return finish_output("sim", kExitOk);
 }
 
 // How fast the simulator is: one run after the other, on one thread.
@@ -233,6 +289,7 @@ int run_sim(const SimArguments& arguments) {
     return finish_output("sim", kExitOk);
   }
   if (arguments.measures_speed) return run_bench();
+  if (!arguments.recorded.file.empty()) return run_record(arguments);
   if (!arguments.replayed.empty()) return run_replay(arguments);
   if (arguments.scenario.empty())
     return refuse(
@@ -257,6 +314,8 @@ int run_sim(const SimArguments& arguments) {
     return refuse("--series is for one run, not for --sweep or --repeat");
   if (!arguments.series.empty() && file.value().scenario.sample_every == 0)
     return refuse("--series needs time series: set sample_every, for example sample_every=1us");
+  if (!arguments.watched.is_empty() && plans.value().size() != 1)
+    return refuse("--events and --pcap are for one run, not for --sweep or --repeat");
   return run_plans(arguments, plans.value());
 }
 
@@ -270,6 +329,8 @@ class SimCommand final : public CLI::App {
     add_option("overrides", arguments_.overrides, "key=value, as often as wanted");
     declare_choices();
     declare_results();
+    declare_watched();
+    declare_records();
     callback([this, &exit_code] { exit_code = run_sim(arguments_); });
   }
 
@@ -297,13 +358,41 @@ class SimCommand final : public CLI::App {
     add_flag("--bench", a->measures_speed, "how many hops per CPU second the simulator makes");
     auto* json = add_flag("--json", a->is_json, "all runs with every flow and port, as JSON");
     add_flag("--csv", a->is_csv, "a line per run")->excludes(json);
-    add_option("--replay", a->replayed,
-               "feed a record of SPINDRIFT_CC_RECORD into its algorithm again, or into --cc")
-        ->excludes(json);
     add_option("--html", a->html, "write one page about all runs: configuration, tables, figures");
     auto* plot = add_option("--plot", a->plots, "write figures as SVG files to this folder");
     add_flag("--png", a->has_png, "and as PNG files")->needs(plot);
     add_option("--series", a->series, "write time series to PREFIX-flows.csv and PREFIX-ports.csv");
+  }
+  void declare_watched() {
+    WatchOptions* w = &arguments_.watched;
+    auto* events = add_option("--events", w->events,
+                              "write everything that happens to a file, a line of JSON each");
+    add_option("--events-of", w->events_of,
+               "only of this link (leaf0>host1), flow (flow=3) or kind (drop); repeatable")
+        ->needs(events)
+        ->allow_extra_args(false);
+    add_option("--events-max", w->events_max, "events that are written at most (10,000,000)")
+        ->needs(events)
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U));
+    add_option("--pcap", w->captures,
+               "LINK=FILE: capture what leaves onto a link (leaf0>host1), repeatable")
+        ->allow_extra_args(false);
+  }
+  void declare_records() {
+    SimArguments* a = &arguments_;
+    auto* record = add_option("--record", a->recorded.file,
+                              "transfer over real sockets in this process, and write what "
+                              "congestion control (--cc) heard and decided to a file");
+    add_option("--bytes", a->recorded_bytes, "that --record transfers (64 MiB)")->needs(record);
+    add_option("--to", a->recorded.address,
+               "address of this host where the receiver listens (udp://127.0.0.1:0)")
+        ->needs(record);
+    add_option("--fault", a->recorded.faults,
+               "faults on purpose on the sender's side, for example loss=1%")
+        ->needs(record);
+    add_option("--replay", a->replayed, "feed a record into its algorithm again, or into --cc")
+        ->excludes(record)
+        ->excludes("--json");
   }
 
   SimArguments arguments_;

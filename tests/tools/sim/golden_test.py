@@ -22,6 +22,8 @@ TABLES = {
     "permutation": ["permutation", "--sweep", CONTROL],
     "fair_share": ["fair_share", "--sweep", CONTROL],
     "ring_all_reduce": ["ring_all_reduce", "workload.bytes=8 MiB", "--sweep", CONTROL],
+    "join": ["join", "--sweep", CONTROL],
+    "telemetry_incast": ["telemetry_incast", "--sweep", CONTROL + ",hpcc"],
     "paths": ["permutation", "--sweep", PATHS],
     "paths_slow_spine": ["slow_spine", "topology.hosts=32", "--sweep", PATHS],
     "paths_link_cut": ["link_cut", "--sweep", PATHS],

@@ -4,12 +4,15 @@
 Usage: sim_e2e_test.py TOOL [unittest arguments]
 """
 
+import collections
 import csv
 import io
 import json
 import os
 import pathlib
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -153,7 +156,195 @@ class Replays(unittest.TestCase):
             self.assertEqual(run("--replay", record).returncode, 2)
 
 
+class Records(unittest.TestCase):
+    def test_what_is_recorded_is_replayed_bit_for_bit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for algorithm in ("nscc", "dcqcn", "swift", "timely:beta=0.5"):
+                record = f"{folder}/r.jsonl"
+                done = run("--record", record, "--cc", algorithm, "--bytes", "16 MiB", "--fault", "loss=0.5%")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                name = algorithm.split(":")[0]
+                self.assertIn(f"events of {name}", done.stdout)
+                same = run("--replay", record)
+                self.assertEqual(same.returncode, 0, same.stdout)
+                self.assertRegex(same.stdout, rf"1 +{name} +\d+ +\d+ +yes +none")
+                self.assertGreater(len(pathlib.Path(record).read_text().splitlines()), 20)
+            other = run("--replay", record, "--cc", "nscc")
+            self.assertEqual(other.returncode, 0, other.stderr)
+            self.assertIn("recorded: window", other.stdout)
+
+    def test_what_cannot_be_recorded_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            record = folder + "/r.jsonl"
+            for words, sentence in ((("--cc", "nothing"), "nothing"), (("--cc", "hpcc"), "telemetry"),
+                                    (("--bytes", "many"), "--bytes"), (("--to", "gopher://x"), "gopher"),
+                                    (("--fault", "loss=x"), "loss")):
+                done = run("--record", record, *words)
+                self.assertEqual(done.returncode, 2, (words, done.stderr))
+                self.assertIn(sentence, done.stderr)
+            for file in ("/no/such/folder/r", "/dev/full"):
+                done = run("--record", file, "--bytes", "1 MiB")
+                self.assertEqual(done.returncode, 1, (file, done.stderr))
+                self.assertIn(file, done.stderr)
+
+
+class Events(unittest.TestCase):
+    def events(self, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            file = folder + "/e.jsonl"
+            done = run(*words, "--events", file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [json.loads(line) for line in pathlib.Path(file).read_text().splitlines()]
+
+    def test_every_packet_is_told_of_at_every_port(self):
+        events = self.events("incast", "workload.bytes=128 KiB")
+        kinds = collections.Counter(event["event"] for event in events)
+        self.assertEqual(kinds["enqueue"], kinds["dequeue"])
+        self.assertEqual((kinds["flow_start"], kinds["flow_end"], kinds["drop"]), (8, 8, 0))
+        self.assertGreater(kinds["mark"], 0)
+        self.assertGreater(kinds["trim"], 0)
+        times = [event["at_ps"] for event in events]
+        self.assertEqual(times, sorted(times))
+        waiting = collections.Counter()
+        for event in events:
+            if event["event"] in ("enqueue", "dequeue"):
+                waiting[event["link"]] += 1 if event["event"] == "enqueue" else -1
+                self.assertGreaterEqual(waiting[event["link"]], 0)
+        one = next(event for event in events if event["event"] == "dequeue" and event["packet"] == "data")
+        self.assertEqual(one["to"], "host1")
+        self.assertIn("psn", one)
+        self.assertEqual(one["from"], next(event["from"] for event in events
+                                           if event["event"] == "flow_start" and event["flow"] == one["flow"]))
+        # Acknowledgements go by the flow whose data they acknowledge.
+        ack = next(event for event in events if event.get("packet") == "ack")
+        self.assertEqual(ack["from"], "host1")
+        starts = {event["flow"]: event["from"] for event in events if event["event"] == "flow_start"}
+        self.assertEqual(starts[ack["flow"]], ack["to"])
+
+    def test_filters_leave_only_what_they_name(self):
+        drops = self.events("incast", "network.trims=false", "--events-of", "drop")
+        self.assertTrue(drops)
+        self.assertEqual({(event["event"], event["cause"]) for event in drops}, {("drop", "full")})
+        link = self.events("incast", "workload.bytes=64 KiB", "--events-of", "leaf0>host1", "--events-of", "flow=2")
+        self.assertEqual({(event["link"], event["flow"]) for event in link}, {("leaf0>host1", 2)})
+
+    def test_faults_and_pauses_are_told_of(self):
+        words = ("--events-of", "link_down", "--events-of", "link_up", "--events-of", "pause", "--events-of", "resume")
+        down = self.events("link_cut", *words)
+        for at, kind in ((100, "link_down"), (300, "link_up")):
+            for link in ("leaf0>spine0", "spine0>leaf0"):
+                self.assertIn({"at_ps": at * 10**6, "event": kind, "link": link}, down)
+        paused = collections.Counter(event["event"] for event in self.events("pfc_incast", *words))
+        self.assertGreater(paused["pause"], 0)
+        self.assertGreaterEqual(paused["pause"], paused["resume"])
+
+    def test_the_file_is_bounded_and_says_so(self):
+        events = self.events("incast", "--events-max", "100")
+        self.assertEqual(len(events), 101)
+        self.assertEqual(events[-1]["event"], "left_out")
+        self.assertGreater(events[-1]["events"], 1000)
+
+    def test_watching_changes_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            seen = run("incast", "--json", "--events", folder + "/e", "--pcap", f"leaf0>host1={folder}/p")
+        plain = run("incast", "--json")
+        history = [json.loads(done.stdout)["runs"][0]["history"] for done in (seen, plain)]
+        self.assertEqual(history[0], history[1])
+
+    def test_what_cannot_be_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = folder + "/e"
+            for words, sentence in (
+                    (("--events", file, "--events-of", "dance"), "must be a link"),
+                    (("--events", file, "--events-of", "leaf0>host9"), "the nearest is leaf0>host"),
+                    (("--events", file, "--events-of", "flow=99"), "0..7"),
+                    (("--events-of", "drop"), "--events"),
+                    (("--pcap", "leaf0>host1"), "LINK=FILE"),
+                    (("--pcap", f"leaf0>hots1={file}"), "the nearest is leaf0>host1"),
+                    (("--events", file, "--repeat", "2"), "one run")):
+                done = run("incast", *words)
+                self.assertEqual(done.returncode, 2, (words, done.stderr))
+                self.assertIn(sentence, done.stderr)
+            for name in ("/no/such/folder/x", "/dev/full"):
+                for words in (("--events", name), ("--pcap", f"leaf0>host1={name}")):
+                    done = run("incast", *words)
+                    self.assertEqual(done.returncode, 1, (words, done.stderr))
+                    self.assertIn(name, done.stderr)
+
+
+class Captures(unittest.TestCase):
+    def read(self, file):
+        """Each packet's capture header and bytes, by the format's own rules."""
+        data = pathlib.Path(file).read_bytes()
+        magic, _, _, _, _, snap, link_type = struct.unpack("<IHHiIII", data[:24])
+        self.assertEqual((magic, link_type), (0xA1B23C4D, 1))
+        at, packets = 24, []
+        while at < len(data):
+            seconds, ns, kept, length = struct.unpack("<IIII", data[at:at + 16])
+            self.assertEqual(kept, length)
+            self.assertLessEqual(kept, snap)
+            packets.append((seconds * 10**9 + ns, data[at + 16:at + 16 + kept]))
+            at += 16 + kept
+        return packets
+
+    def test_a_link_is_captured_as_it_was(self):
+        with tempfile.TemporaryDirectory() as folder:
+            down, up, events = folder + "/down.pcap", folder + "/up.pcap", folder + "/e.jsonl"
+            done = run("incast", "workload.bytes=256 KiB", "--pcap", f"leaf0>host1={down}",
+                       "--pcap", f"host1>leaf0={up}", "--events", events, "--events-of", "dequeue",
+                       "--events-of", "leaf0>host1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [json.loads(line) for line in pathlib.Path(events).read_text().splitlines()]
+            packets = self.read(down)
+            self.assertEqual([at for at, _ in packets], [line["at_ps"] // 1000 for line in lines])
+            for (_, frame), line in zip(packets, lines):
+                self.assertEqual(struct.unpack(">H", frame[12:14])[0], 0x0800)
+                udp_bytes = struct.unpack(">H", frame[38:40])[0] - 8
+                if line["packet"] == "data" and not line.get("is_trimmed"):
+                    self.assertEqual(len(frame), udp_bytes + 42)
+                    self.assertEqual(line["bytes"], udp_bytes + 66)
+                    self.assertEqual(frame[15] & 3 == 3, line.get("is_marked", False))
+                    self.assertEqual(struct.unpack(">I", frame[46:50])[0], line["psn"])
+            self.assertTrue(any(line.get("is_trimmed") for line in lines))
+            self.tshark(down, len(packets))
+            self.tshark(up, len(self.read(up)))
+
+    def test_pauses_and_payload_are_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = folder + "/p.pcap"
+            done = run("pfc_incast", "workload.bytes=256 KiB", "--cc", "fixed_window:window_bytes=1000000",
+                       "transport.carries_payload=true", "--pcap", f"leaf0>spine0={file}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            packets = self.read(file)
+            self.assertIn(0x8808, {struct.unpack(">H", frame[12:14])[0] for _, frame in packets})
+            self.tshark(file, len(packets))
+
+    def tshark(self, file, count):
+        if shutil.which("tshark") is None:
+            self.skipTest("tshark is not here")
+        words = ["tshark", "-r", file, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
+                 "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed", "-e", "_ws.expert.message"]
+        shown = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        lines = shown.stdout.splitlines()
+        self.assertEqual(len(lines), count)
+        for number, line in enumerate(lines):
+            self.assertEqual(line.strip(), str(number + 1))
+
+
 class Interruption(unittest.TestCase):
+    def test_a_single_run_prints_what_it_has(self):
+        words = [TOOL, "sim", "permutation_128", "workload.bytes=1 GiB", "--json"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+            time.sleep(3)
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 130)
+        self.assertIn("interrupted after", err)
+        summary = json.loads(out)["runs"][0]["summary"]
+        self.assertEqual(summary["unfinished"], 128)
+        self.assertGreater(summary["packets_sent"], 1000)
+
     def test_what_was_complete_is_printed(self):
         seeds = "1|" + "|".join(str(seed) for seed in range(2, 400))
         words = [TOOL, "sim", "permutation_128", "--sweep", "seed=" + seeds, "--csv", "--threads", "1"]
