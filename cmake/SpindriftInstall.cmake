@@ -8,7 +8,7 @@ set(objects)
 foreach(part base wire paths cc transport provider_udp provider_wrap collectives plugins)
   list(APPEND objects $<TARGET_OBJECTS:spindrift_${part}>)
 endforeach()
-set(libraries absl::strings absl::str_format Threads::Threads isal pcap ${CMAKE_DL_LIBS})
+set(libraries absl::strings absl::str_format Threads::Threads hwy isal pcap ${CMAKE_DL_LIBS})
 
 add_library(spindrift_static STATIC ${objects})
 set_target_properties(spindrift_static PROPERTIES OUTPUT_NAME spindrift EXPORT_NAME static

@@ -1,20 +1,19 @@
 #include "collectives/communicator.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
+#include <cstdlib>
 
 #include <absl/strings/str_format.h>
 
-#include "collectives/executor.h"
-#include "collectives/neighbours.h"
+#include "collectives/call.h"
 #include "collectives/plan.h"
+#include "collectives/planner.h"
+#include "collectives/reduce.h"
 #include "collectives/rendezvous.h"
+#include "collectives/session.h"
 
 namespace spindrift::collectives {
 namespace {
-
-constexpr Duration kTurn = std::chrono::milliseconds(10);
 
 Error invalid(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message)};
@@ -33,9 +32,9 @@ Status check_options(const CommunicatorOptions& options) {
     return invalid(absl::StrFormat(
         "slice_bytes is %d; it must be a multiple of 128 in 1024..16777216", options.slice_bytes));
   }
-  if (options.slices_in_flight < 1 || options.slices_in_flight > 64) {
+  if (options.slices_in_flight < 2 || options.slices_in_flight > 64) {
     return invalid(
-        absl::StrFormat("slices_in_flight is %d; it must be 1..64", options.slices_in_flight));
+        absl::StrFormat("slices_in_flight is %d; it must be 2..64", options.slices_in_flight));
   }
   if (options.setup_timeout < std::chrono::milliseconds(1) ||
       options.setup_timeout > std::chrono::hours(1)) {
@@ -63,196 +62,316 @@ Result<std::string> own_address(const Endpoint& endpoint) {
   return joined;
 }
 
-class RingCommunicator final : public Communicator {
+class GroupCommunicator final : public Communicator {
  public:
-  RingCommunicator(Endpoint& endpoint, const CommunicatorOptions& options, ListenerId listener,
-                   std::vector<Link> links)
-      : endpoint_(endpoint),
-        options_(options),
-        listener_(listener),
-        links_(std::move(links)),
-        plan_(ring_all_reduce(options.rank, options.ranks)),
-        cache_(endpoint),
-        executor_(endpoint, links_,
-                  ExecutorOptions{.slice_bytes = options.slice_bytes,
-                                  .slices_in_flight = options.slices_in_flight,
-                                  .spin = options.spin,
-                                  .stall_timeout = options.stall_timeout}) {}
-  ~RingCommunicator() override { close(); }
+  GroupCommunicator(Session::Ref session, Planner planner)
+      : session_(std::move(session)), planner_(std::move(planner)) {}
+  ~GroupCommunicator() override { close(); }
 
-  std::uint32_t rank() const override { return options_.rank; }
-  std::uint32_t ranks() const override { return options_.ranks; }
-
-  Result<WorkId> start(const CollectiveCall& work) override {
-    if (is_closed_) return invalid("the communicator is closed");
-    if (work.collective != Collective::kAllReduce) return unsupported(to_string(work.collective));
-    const Result<ReduceKernel> kernel = find_reduce_kernel(work.type, work.op);
-    if (!kernel.ok()) return kernel.error();
-    const Result<Buffers> buffers = bind(work, kernel.value());
-    if (!buffers.ok()) return buffers.error();
-    if (Status status = executor_.start(plan_, buffers.value()); !status.ok()) {
-      return status.error();
+  // Members are ranks of the links, the own one among them.
+  Status join(std::uint8_t id, std::vector<std::uint32_t> members) {
+    group_.id = id;
+    group_.ranks.assign(session_->links().ranks(), kNobody);
+    for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
+      group_.ranks[members[rank]] = rank;
+      if (members[rank] == session_->links().rank()) group_.rank = rank;
     }
-    return WorkId{++started_};
+    group_.members = std::move(members);
+    return session_->add_group(group_);
   }
-  Status progress() override { return fail_with(executor_.progress()); }
-  bool is_done(WorkId) const override { return is_done(); }
-  bool is_done() const override { return failure_.has_value() || executor_.is_done(); }
-  Status wait(WorkId) override { return wait(); }
-  Status wait() override { return fail_with(executor_.wait()); }
-  void sleep(Duration timeout) override { endpoint_.wait(timeout); }
+
+  std::uint32_t rank() const override { return group_.rank; }
+  std::uint32_t ranks() const override { return static_cast<std::uint32_t>(group_.members.size()); }
+
+  Result<WorkId> start(const CollectiveCall& call) override {
+    if (failure()) return failure()->error;
+    if (is_closed_) return invalid("the communicator is closed");
+    Run* const run = session_->new_run(group_);
+    if (run == nullptr) {
+      return Error(ErrorCode::kUnavailable,
+                   absl::StrFormat("%d calls are under way, the most there may be; wait for some",
+                                   kMaxInFlight));
+    }
+    RunCall ready{.element_bytes = bytes_of(call.type), .ranks = ranks()};
+    const Status prepared = prepare(call, *run, ready);
+    if (!prepared.ok()) {
+      session_->give_back(*run);
+      return prepared.error();
+    }
+    const Result<std::uint64_t> number = session_->start(group_, *run, ready);
+    if (!number.ok()) return number.error();
+    return WorkId{number.value()};
+  }
+
+  Status progress() override { return session_->progress(); }
+  bool is_done(WorkId work) const override {
+    if (failure() || work.value >= group_.started) return true;
+    const Run* const run = group_.runs[work.value % Group::kSlots];
+    return run == nullptr || run->call().operation != static_cast<std::uint32_t>(work.value);
+  }
+  bool is_done() const override { return failure().has_value() || group_.in_flight == 0; }
+  Status wait(WorkId work) override {
+    struct Wanted {
+      const GroupCommunicator* communicator;
+      WorkId work;
+    } const wanted{.communicator = this, .work = work};
+    return session_->wait_until(
+        [](const void* argument) {
+          const auto* one = static_cast<const Wanted*>(argument);
+          return one->communicator->is_done(one->work);
+        },
+        &wanted);
+  }
+  Status wait() override {
+    return session_->wait_until(
+        [](const void* argument) {
+          return static_cast<const GroupCommunicator*>(argument)->is_done();
+        },
+        this);
+  }
+  void sleep(Duration timeout) override { session_->sleep(timeout); }
 
   Result<AlgorithmChoice> explain(const CollectiveCall& call) const override {
-    if (call.collective != Collective::kAllReduce) return unsupported(to_string(call.collective));
-    AlgorithmChoice choice;
-    choice.algorithm = "ring";
-    choice.reason = "there is no other";
-    return choice;
-  }
-  Result<std::unique_ptr<Communicator>> split(std::int32_t, std::int32_t) override {
-    return unsupported("split");
-  }
-  void abort(std::string_view reason) override {
-    close();
-    (void)fail_with(Error(ErrorCode::kUnavailable, "aborted: " + std::string(reason)));
-  }
-  const std::optional<CommunicatorFailure>& failure() const override { return failure_; }
-  Result<std::unique_ptr<Communicator>> shrink(Store&, std::span<const std::uint32_t>) override {
-    return unsupported("shrink");
+    const Result<PlanKey> key = key_of(call, false);
+    if (!key.ok()) return key.error();
+    return planner_.explain(key.value());
   }
 
-  void forget_memory() override { cache_.clear(); }
-  std::vector<ConnId> connections() const override {
-    std::vector<ConnId> ids;
-    for (const Link& link : links_)
-      ids.push_back(link.conn);
-    return ids;
+  Result<std::unique_ptr<Communicator>> split(std::int32_t color, std::int32_t key) override;
+  Result<std::unique_ptr<Communicator>> shrink(Store& store,
+                                               std::span<const std::uint32_t> survivors) override;
+
+  void abort(std::string_view reason) override {
+    (void)session_->fail(
+        ErrorCode::kUnavailable,
+        absl::StrFormat("rank %d has aborted: %s", session_->links().rank(), std::string(reason)),
+        session_->links().rank());
+    (void)session_->progress();
   }
+  const std::optional<CommunicatorFailure>& failure() const override { return session_->failure(); }
+
+  void forget_memory() override { session_->buffers().clear(); }
+  std::vector<ConnId> connections() const override { return session_->links().connections(); }
 
   void close() override {
     if (is_closed_) return;
     is_closed_ = true;
-    // Own sends are all acknowledged, so the outgoing connection may go. The incoming one is the
-    // peer's to close: its last acknowledgement from here may still be under way.
-    close_links([](const Link& link) { return link.is_outgoing; });
-    close_links([](const Link& link) { return !link.is_outgoing; });
-    for (const Link& link : links_)
-      endpoint_.release(link.conn);
-    endpoint_.stop_listening(listener_);
+    if (group_.id == 0) session_->close();
+    session_->remove_group(group_);
   }
 
  private:
-  static Error unsupported(std::string_view what) {
-    return {ErrorCode::kUnsupported, std::string(what) + " is not there in this version"};
-  }
-  Status fail_with(Status status) {
-    if (!status.ok() && !failure_) {
-      failure_ = CommunicatorFailure{.error = status.error(), .rank = std::nullopt};
+  Result<PlanKey> key_of(const CollectiveCall& call, bool is_in_place) const {
+    PlanKey key{.collective = call.collective,
+                .is_in_place = is_in_place,
+                .element_bytes = static_cast<std::uint8_t>(bytes_of(call.type)),
+                .root = call.root,
+                .count = call.count};
+    if (call.collective == Collective::kBarrier) {
+      key.count = 1;
+      key.element_bytes = 1;
     }
-    return status;
-  }
-  Result<Buffers> bind(const CollectiveCall& work, ReduceKernel kernel) {
-    Buffers buffers{.count = work.count, .element_bytes = bytes_of(work.type), .reduce = kernel};
-    if (work.count > UINT64_MAX / 16) return invalid("the element count is out of range");
-    const std::size_t bytes = work.count * buffers.element_bytes;
-    if (bytes == 0) return buffers;
-    if (work.input == nullptr || work.output == nullptr) {
-      return invalid("input and output may be null only for a count of 0");
+    if (!call.algorithm.empty()) {
+      const auto found = find_collective_algorithm(call.collective, call.algorithm);
+      if (!found.ok()) return found.error();
+      key.algorithm = found.value();
     }
-    // Registered memory is not const, whatever is done with it.
-    auto* input = static_cast<std::byte*>(const_cast<void*>(work.input));
-    auto* output = static_cast<std::byte*>(work.output);
-    const std::less<> before;
-    if (input != output && before(input, output + bytes) && before(output, input + bytes)) {
-      return invalid("input and output overlap; pass the same memory, or two that do not touch");
-    }
-    Result<MemoryRegion> out = cache_.find({output, bytes}, Access::kLocalWrite);
-    if (!out.ok()) return out.error();
-    buffers.output = out.value();
-    if (input == output) {
-      buffers.input = buffers.output;
-      return buffers;
-    }
-    Result<MemoryRegion> in = cache_.find({input, bytes}, Access::kLocalRead);
-    if (!in.ok()) return in.error();
-    buffers.input = in.value();
-    return buffers;
+    return key;
   }
 
-  template <class Choice>
-  void close_links(const Choice& is_chosen) {
-    const auto is_over = [this](ConnId conn) {
-      const Result<ConnInfo> info = endpoint_.info(conn);
-      return !info.ok() || info.value().state == ConnState::kClosed ||
-             info.value().state == ConnState::kFailed;
-    };
-    const Time deadline = endpoint_.now() + options_.connection.close_timeout;
-    for (const Link& link : links_) {
-      if (!is_chosen(link)) continue;
-      if (link.is_outgoing) endpoint_.close(link.conn);
-      while (!is_over(link.conn) && endpoint_.now() < deadline) {
-        take_all();
-        if (!is_over(link.conn)) endpoint_.wait(kTurn);
-      }
-      if (!is_over(link.conn)) endpoint_.abort(link.conn);
-    }
-    take_all();
-  }
+  // Finds or makes the plan, and the buffers' registrations.
+  Status prepare(const CollectiveCall& call, Run& run, RunCall& ready);
+  Status prepare_transfers(const CollectiveCall& call, Run& run, RunCall& ready);
+  Status register_buffers(const CallBuffers& buffers, Run& run, RunCall& ready);
 
-  void take_all() {
-    std::array<Completion, 64> completions;
-    std::array<ConnEvent, 16> events;
-    endpoint_.progress();
-    while (endpoint_.poll(completions) > 0) {
-    }
-    while (endpoint_.poll_events(events) > 0) {
-    }
-  }
-
-  Endpoint& endpoint_;
-  const CommunicatorOptions options_;
-  const ListenerId listener_;
-  const std::vector<Link> links_;
-  const Plan plan_;
-  BufferCache cache_;
-  Executor executor_;
-  std::uint64_t started_ = 0;
-  std::optional<CommunicatorFailure> failure_;
+  Session::Ref session_;
+  Planner planner_;
+  Group group_;
   bool is_closed_ = false;
 };
 
-}  // namespace
-
-Result<MemoryRegion> BufferCache::find(std::span<std::byte> bytes, Access access) {
-  ++uses_;
-  for (Entry& entry : entries_) {
-    if (entry.region.bytes.data() != bytes.data() || entry.region.bytes.size() != bytes.size() ||
-        !has_access(entry.access, access)) {
-      continue;
-    }
-    entry.last_use = uses_;
-    return entry.region;
+Status GroupCommunicator::prepare(const CollectiveCall& call, Run& run, RunCall& ready) {
+  if (call.collective == Collective::kSendReceive) return prepare_transfers(call, run, ready);
+  const Result<CallBuffers> checked = check_call(call, rank(), ranks());
+  if (!checked.ok()) return checked.error();
+  CallBuffers buffers = checked.value();
+  const Result<PlanKey> key = key_of(call, buffers.is_in_place);
+  if (!key.ok()) return key.error();
+  if (call.collective == Collective::kAllToAllV) {
+    const BlockTables tables = tables_of(call);
+    Result<BoundPlan> plan = planner_.bind(
+        call.collective, key.value().algorithm,
+        {.element_bytes = ready.element_bytes, .input = tables.input, .output = tables.output});
+    if (!plan.ok()) return plan.error();
+    run.belongings().plan = std::move(plan).value();
+    ready.plan = &*run.belongings().plan;
+    ready.fingerprint = fingerprint_of(call, 0);
+    return register_buffers(buffers, run, ready);
   }
-  if (entries_.size() == kMaxBuffers) {
-    const auto oldest =
-        std::min_element(entries_.begin(), entries_.end(),
-                         [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; });
-    if (Status status = endpoint_.deregister_memory(oldest->region); !status.ok()) {
-      return status.error();
-    }
-    entries_.erase(oldest);
+  const Result<Planner::Entry*> entry = planner_.find(key.value());
+  if (!entry.ok()) return entry.error();
+  if (call.collective == Collective::kBarrier) {
+    run.belongings().bytes.resize(ranks() + 1);
+    buffers = {.input = run.belongings().bytes.data() + ranks(),
+               .output = run.belongings().bytes.data()};
+    ready.element_bytes = 1;
   }
-  Result<MemoryRegion> region = endpoint_.register_memory(bytes, access);
-  if (region.ok()) {
-    entries_.push_back({.region = region.value(), .access = access, .last_use = uses_});
-  }
-  return region;
+  ready.plan = &entry.value()->plan;
+  ++entry.value()->users;
+  run.belongings().plan_users = &entry.value()->users;
+  ready.fingerprint = fingerprint_of(call, entry.value()->name_hash);
+  ready.reduce = find_reduce_kernel(call.type, call.op);
+  ready.finish = find_finish_kernel(call.type, call.op);
+  return register_buffers(buffers, run, ready);
 }
 
-void BufferCache::clear() {
-  for (const Entry& entry : entries_)
-    (void)endpoint_.deregister_memory(entry.region);
-  entries_.clear();
+Status GroupCommunicator::register_buffers(const CallBuffers& buffers, Run& run, RunCall& ready) {
+  ready.input.data = buffers.input;
+  ready.output.data = buffers.output;
+  if (!ready.plan->has_large()) return ok_status();
+  if (buffers.output_bytes > 0) {
+    const Result<MemoryRegion> region = session_->buffers().use(
+        {buffers.output, buffers.output_bytes}, Access::kLocalWrite | Access::kRemoteWrite);
+    if (!region.ok()) return region.error();
+    ready.output.region = region.value();
+    run.belongings().regions.push_back(region.value());
+  }
+  if (buffers.input_bytes > 0) {
+    const Result<MemoryRegion> region =
+        session_->buffers().use({buffers.input, buffers.input_bytes}, Access::kLocalRead);
+    if (!region.ok()) return region.error();
+    ready.input.region = region.value();
+    run.belongings().regions.push_back(region.value());
+  }
+  return ok_status();
+}
+
+Status GroupCommunicator::prepare_transfers(const CollectiveCall& call, Run& run, RunCall& ready) {
+  const Result<TransferPlan> made = plan_transfers(call, rank(), ranks());
+  if (!made.ok()) return made.error();
+  Run::Belongings& own = run.belongings();
+  own.plan = BoundPlan(made.value().plan, {.element_bytes = ready.element_bytes,
+                                           .slice_bytes = session_->options().slice_bytes,
+                                           .input = made.value().chunks,
+                                           .output = made.value().chunks});
+  ready.plan = &*own.plan;
+  ready.fingerprint = fingerprint_of(call, 0);
+  if (!own.plan->has_large()) return ok_status();
+  for (const Transfer& transfer : call.transfers) {
+    const std::uint64_t bytes = transfer.count * ready.element_bytes;
+    if (bytes <= kSmallBytes) continue;
+    const Access access =
+        transfer.is_send ? Access::kLocalRead : Access::kLocalWrite | Access::kRemoteWrite;
+    const Result<MemoryRegion> region =
+        session_->buffers().use({static_cast<std::byte*>(transfer.data), bytes}, access);
+    if (!region.ok()) return region.error();
+    own.regions.push_back(region.value());
+  }
+  own.pieces = own.regions;
+  ready.pieces = own.pieces;
+  return ok_status();
+}
+
+struct SplitRecord {
+  std::int32_t color = 0;
+  std::int32_t key = 0;
+  std::uint32_t next_id = 0;
+};
+
+Result<std::unique_ptr<Communicator>> GroupCommunicator::split(std::int32_t color,
+                                                               std::int32_t key) {
+  const SplitRecord own{.color = color, .key = key, .next_id = session_->next_group_id()};
+  std::vector<SplitRecord> all(ranks());
+  const CollectiveCall call{.collective = Collective::kAllGather,
+                            .input = &own,
+                            .output = all.data(),
+                            .count = sizeof(own),
+                            .type = DataType::kUint8};
+  if (Status status = run(call); !status.ok()) return status.error();
+  std::uint32_t id = 0;
+  std::vector<std::int32_t> colors;
+  for (const SplitRecord& record : all) {
+    id = std::max(id, record.next_id);
+    if (record.color >= 0) colors.push_back(record.color);
+  }
+  if (color < 0) return std::unique_ptr<Communicator>();
+  std::sort(colors.begin(), colors.end());
+  colors.erase(std::unique(colors.begin(), colors.end()), colors.end());
+  id += static_cast<std::uint32_t>(std::find(colors.begin(), colors.end(), color) - colors.begin());
+  if (id >= UINT8_MAX) {
+    return Error(ErrorCode::kNoMemory,
+                 "255 communicators were split from one; create others through a store");
+  }
+  std::vector<std::uint32_t> members;
+  for (std::uint32_t one = 0; one < ranks(); ++one)
+    if (all[one].color == color) members.push_back(one);
+  std::stable_sort(members.begin(), members.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return all[a].key < all[b].key; });
+  const auto own_place = static_cast<std::uint32_t>(
+      std::find(members.begin(), members.end(), rank()) - members.begin());
+  Result<Planner> planner = planner_.for_part(own_place, members);
+  if (!planner.ok()) return planner.error();
+  for (std::uint32_t& member : members)
+    member = group_.members[member];
+  auto made = std::make_unique<GroupCommunicator>(session_->share(), std::move(planner).value());
+  if (Status status = made->join(static_cast<std::uint8_t>(id), std::move(members)); !status.ok()) {
+    return status.error();
+  }
+  return std::unique_ptr<Communicator>(std::move(made));
+}
+
+Result<std::unique_ptr<Communicator>> GroupCommunicator::shrink(
+    Store& store, std::span<const std::uint32_t> survivors) {
+  const auto own = std::find(survivors.begin(), survivors.end(), rank());
+  if (own == survivors.end() || !std::is_sorted(survivors.begin(), survivors.end()) ||
+      survivors.back() >= ranks()) {
+    return invalid(
+        absl::StrFormat("survivors are ranks of 0 to %d in ascending order, rank %d among them",
+                        ranks() - 1, rank()));
+  }
+  CommunicatorOptions options = session_->options();
+  options.name += "/shrunk";
+  for (const std::uint32_t rank : survivors)
+    options.name += absl::StrFormat("-%d", group_.members[rank]);
+  options.rank = static_cast<std::uint32_t>(own - survivors.begin());
+  options.ranks = static_cast<std::uint32_t>(survivors.size());
+  close();
+  session_->close();
+  return Communicator::create(session_->endpoint(), store, options);
+}
+
+std::string algorithm_text(const CommunicatorOptions& options) {
+  if (!options.algorithm.empty()) return options.algorithm;
+  // Read once, at set-up; nobody changes the environment meanwhile.
+  const char* const told = std::getenv("SPINDRIFT_ALGO");  // NOLINT(concurrency-mt-unsafe)
+  return told == nullptr ? std::string() : std::string(told);
+}
+
+Result<Planner> make_planner(const CommunicatorOptions& options) {
+  return Planner::create({.rank = options.rank,
+                          .ranks = options.ranks,
+                          .slice_bytes = options.slice_bytes,
+                          .is_deterministic = options.is_deterministic,
+                          .algorithm = algorithm_text(options)});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> assemble(Parts parts, const CommunicatorOptions& options,
+                                               bool waits_for_neighbours) {
+  Session::Ref session =
+      Session::create(*parts.endpoint, parts.listener, std::move(parts.roster), options);
+  Result<Planner> planner = make_planner(options);
+  if (!planner.ok()) return planner.error();
+  if (waits_for_neighbours) {
+    if (Status status = session->connect_neighbours(); !status.ok()) return status.error();
+  }
+  std::vector<std::uint32_t> members(options.ranks);
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
+    members[rank] = rank;
+  auto made = std::make_unique<GroupCommunicator>(std::move(session), std::move(planner).value());
+  if (Status status = made->join(0, std::move(members)); !status.ok()) return status.error();
+  return std::unique_ptr<Communicator>(std::move(made));
 }
 
 }  // namespace spindrift::collectives
@@ -263,6 +382,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create(Endpoint& endpoint, S
                                                            const CommunicatorOptions& options) {
   using namespace collectives;
   if (Status status = check_options(options); !status.ok()) return status.error();
+  // Refused before anybody is told of this rank.
+  if (const Result<Planner> planner = make_planner(options); !planner.ok()) {
+    return planner.error();
+  }
   const Result<ListenerId> listener = endpoint.listen(options.address);
   if (!listener.ok()) return listener.error();
   const auto give_up = [&](const Error& error) {
@@ -271,12 +394,11 @@ Result<std::unique_ptr<Communicator>> Communicator::create(Endpoint& endpoint, S
   };
   const Result<std::string> address = own_address(endpoint);
   if (!address.ok()) return give_up(address.error());
-  const Result<Roster> roster = meet(store, options, address.value());
+  Result<Roster> roster = meet(store, options, address.value());
   if (!roster.ok()) return give_up(roster.error());
-  Result<std::vector<Link>> links = connect_neighbours(endpoint, roster.value(), options);
-  if (!links.ok()) return give_up(links.error());
-  return std::unique_ptr<Communicator>(std::make_unique<RingCommunicator>(
-      endpoint, options, listener.value(), std::move(links).value()));
+  return assemble(
+      {.endpoint = &endpoint, .listener = listener.value(), .roster = std::move(roster).value()},
+      options, true);
 }
 
 }  // namespace spindrift

@@ -1,35 +1,21 @@
 #pragma once
-// What the communicator keeps registered of its user's memory.
-#include <cstdint>
-#include <vector>
+// A communicator made of what the ranks have agreed on.
+#include <memory>
 
-#include "spindrift/endpoint.h"
+#include "spindrift/collective.h"
+
+#include "collectives/rendezvous.h"
 
 namespace spindrift::collectives {
 
-// Registrations of user buffers, found again by address and length. Bounded.
-class BufferCache final {
- public:
-  static constexpr std::size_t kMaxBuffers = 64;
-
-  explicit BufferCache(Endpoint& endpoint) : endpoint_(endpoint) {}
-  ~BufferCache() { clear(); }
-  BufferCache(const BufferCache&) = delete;
-  BufferCache& operator=(const BufferCache&) = delete;
-
-  // Nothing is registered for an empty buffer.
-  Result<MemoryRegion> find(std::span<std::byte> bytes, Access access);
-  void clear();
-
- private:
-  struct Entry {
-    MemoryRegion region{};
-    Access access = Access::kLocalRead;
-    std::uint64_t last_use = 0;
-  };
-  Endpoint& endpoint_;
-  std::vector<Entry> entries_;
-  std::uint64_t uses_ = 0;
+struct Parts {
+  Endpoint* endpoint = nullptr;  // outlives the communicator
+  ListenerId listener{};         // the communicator's from now on
+  Roster roster{};
 };
+
+// Without waiting, links to the neighbours are made when a call first needs them, like all others.
+Result<std::unique_ptr<Communicator>> assemble(Parts parts, const CommunicatorOptions& options,
+                                               bool waits_for_neighbours);
 
 }  // namespace spindrift::collectives

@@ -1,6 +1,7 @@
 #pragma once
-// How counts are cut into chunks, and the builders of plans. Builders are pure functions.
+// How counts are cut into blocks and chunks.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "spindrift/plan.h"
@@ -17,19 +18,75 @@ struct ElementRange {
   constexpr bool operator==(const ElementRange&) const = default;
 };
 
-// Elements of chunks [chunk, chunk + chunks) when `count` is cut into `chunk_count`. The last ones
+// Elements of one chunk of a block of `count`, counted from the start of the block. The last chunks
 // may be short or empty.
-constexpr ElementRange range_of(std::uint64_t count, std::uint32_t chunk_count, std::uint32_t chunk,
-                                std::uint32_t chunks = 1) {
-  const std::uint64_t even = count / chunk_count + (count % chunk_count != 0 ? 1 : 0);
-  const std::uint64_t length = (even + kChunkAlignment - 1) / kChunkAlignment * kChunkAlignment;
+constexpr ElementRange range_in_block(std::uint64_t count, std::uint32_t chunks_per_block,
+                                      std::uint32_t chunk) {
+  const std::uint64_t even = count / chunks_per_block + (count % chunks_per_block != 0 ? 1 : 0);
+  // One chunk is the whole block, whatever its length.
+  const std::uint64_t length =
+      chunks_per_block == 1 ? count
+                            : (even + kChunkAlignment - 1) / kChunkAlignment * kChunkAlignment;
   const std::uint64_t first = std::min(length * chunk, count);
-  const std::uint64_t last = std::min(length * (std::uint64_t{chunk} + chunks), count);
+  const std::uint64_t last = std::min(length * (std::uint64_t{chunk} + 1), count);
   return {.first = first, .count = last - first};
 }
 
-// Ring reduce-scatter followed by ring all-gather (Patarasuk and Yuan 2009): 2(n-1) steps, each
-// rank sends 2(n-1)/n of the buffer, to rank + 1 only.
-Plan ring_all_reduce(std::uint32_t rank, std::uint32_t ranks);
+// Elements of chunks [chunk, chunk + chunks) of a buffer of blocks; chunks >= 1.
+constexpr ElementRange range_of(std::uint64_t count, std::uint32_t chunks_per_block,
+                                std::uint32_t chunk, std::uint32_t chunks = 1) {
+  const std::uint32_t last = chunk + chunks - 1;
+  const ElementRange head = range_in_block(count, chunks_per_block, chunk % chunks_per_block);
+  const ElementRange tail = range_in_block(count, chunks_per_block, last % chunks_per_block);
+  const std::uint64_t first = chunk / chunks_per_block * count + head.first;
+  return {.first = first,
+          .count = last / chunks_per_block * count + tail.first + tail.count - first};
+}
+
+// Buffers of `collective`, in blocks.
+struct BlockCounts {
+  std::uint32_t input = 1;
+  std::uint32_t output = 1;
+};
+constexpr BlockCounts blocks_of(Collective collective, std::uint32_t ranks) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kGather:
+    case Collective::kBarrier:  // an all-gather of a byte each
+      return {.input = 1, .output = ranks};
+    case Collective::kReduceScatter:
+    case Collective::kScatter:
+      return {.input = ranks, .output = 1};
+    case Collective::kAllToAll:
+    case Collective::kAllToAllV:
+      return {.input = ranks, .output = ranks};
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kSendReceive:
+      break;
+  }
+  return {};
+}
+
+// Numbers the chunks of all three buffers of one rank, so that chunks that share memory (in place)
+// share a number.
+class PlaceMap final {
+ public:
+  PlaceMap(const PlanRequest& request, std::uint32_t chunks_per_block,
+           std::uint32_t scratch_blocks);
+  std::size_t of(const ChunkRef& ref) const;
+  std::size_t input_chunks() const { return input_chunks_; }
+  std::size_t output_chunks() const { return output_chunks_; }
+  std::size_t scratch_chunks() const { return scratch_chunks_; }
+  std::size_t count() const { return input_chunks_ + output_chunks_ + scratch_chunks_; }
+
+ private:
+  std::size_t input_chunks_;
+  std::size_t output_chunks_;
+  std::size_t scratch_chunks_;
+  bool is_in_place_;
+  std::int64_t shift_;  // in place, input chunk c is output chunk c + shift
+};
 
 }  // namespace spindrift::collectives

@@ -1,5 +1,5 @@
 #pragma once
-// Arithmetic of collectives: which types and operations there are, and their kernels.
+// Element-wise reductions.
 #include <cstddef>
 #include <cstdint>
 
@@ -7,12 +7,19 @@
 
 namespace spindrift::collectives {
 
-// target[i] = a[i] op b[i]. `target` may be `a` or `b`, otherwise the three do not overlap.
+// target[i] = a[i] op b[i]. target may be a or b, but must not overlap them otherwise.
+using ReduceFunction = void (*)(void* target, const void* a, const void* b, std::size_t count);
+// target[i] = target[i] / ranks: the end of an average.
+using FinishFunction = void (*)(void* target, std::size_t count, std::uint32_t ranks);
+
 struct ReduceKernel {
-  void (*run)(void* target, const void* a, const void* b, std::size_t count) = nullptr;
+  ReduceFunction run = nullptr;
+};
+struct FinishKernel {
+  FinishFunction run = nullptr;  // null: a final sum is left as it is
 };
 
-// Refuses, with the list of what there is, what has no kernel.
-Result<ReduceKernel> find_reduce_kernel(DataType type, ReduceOp op);
+ReduceKernel find_reduce_kernel(DataType type, ReduceOp op);
+FinishKernel find_finish_kernel(DataType type, ReduceOp op);
 
 }  // namespace spindrift::collectives

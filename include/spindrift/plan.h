@@ -2,6 +2,7 @@
 // Plans: who moves which chunk when. What collective algorithms return; data, no behaviour.
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,7 @@ enum class StepKind : std::uint8_t {
   kReceive,        // target comes from the lane's peer
   kReceiveReduce,  // target = source (+) what comes from the lane's peer
   kCopy,           // target = source
+  kReduce,         // target = source (+) operand
 };
 
 struct StepRef {
@@ -36,23 +38,30 @@ struct StepRef {
   constexpr auto operator<=>(const StepRef&) const = default;
 };
 
+// A step of this rank that must have completed before another starts to read or write its places.
+struct StepWait {
+  StepRef on{};
+  // Slice k of the one waits for slice k of the other only: both have the same number of chunks,
+  // and where their places overlap they start at the same chunk.
+  bool is_by_slice = false;
+};
+
 struct Step {
   StepKind kind = StepKind::kSend;
   ChunkRef source{};
+  ChunkRef operand{};  // kReduce
   ChunkRef target{};
-  std::uint32_t chunks = 1;  // consecutive chunks from source and target on
+  std::uint32_t chunks = 1;  // consecutive chunks from source, operand and target on
   // kReceiveReduce: target = what comes (+) source. Ranks that add the same two partial results
   // name the same one first, so that they get the same bits.
   bool is_incoming_first = false;
   // The target holds the result of all ranks after this step (averages are divided here).
   bool is_final = false;
-  // Steps of this rank that must have completed before this one starts to read or write its places.
-  // Two steps over the same number of chunks wait slice by slice, others as a whole.
-  std::vector<StepRef> waits{};
+  std::vector<StepWait> waits{};
 };
 
 // Steps start in order and complete in order; several may be under way at once. All of a lane are
-// sends to its peer, or receives from it, or (without a peer) copies.
+// sends to its peer, or receives from it, or (without a peer) local.
 struct Lane {
   std::optional<std::uint32_t> peer{};
   std::uint32_t channel = 0;  // tells lanes between the same two ranks apart, 0..4095
@@ -82,27 +91,34 @@ struct PlanRequest {
   PlanTopology topology{};
 };
 
-// What the cost model needs to know: messages one after the other, and how often a rank at most
-// sends `count` elements (one block). Time = steps x latency + blocks x bytes / bandwidth.
-struct PlanCost {
-  double steps = 0;
-  double blocks = 0;
-};
-
 struct CollectiveAlgorithm {
   std::string_view name;
   std::string_view summary;
   Collective collective = Collective::kAllReduce;
   bool is_rank_ordered = false;  // adds the inputs up in the order of the ranks, or adds nothing
+  // For two ranks or more.
   Plan (*build)(const PlanRequest& request) = nullptr;
-  PlanCost (*cost)(const PlanRequest& request) = nullptr;
+  // Null: any number of ranks, any topology. Else: why it does not do for this one; empty: it does.
+  std::string (*why_not)(const PlanRequest& request) = nullptr;
 };
 
-// All that ship, in order of preference at equal cost. kAllToAllV has those of kAllToAll that move
-// each block once; kSendReceive has none, its plan is the list of transfers.
+// All that ship, in order of preference at equal cost. kSendReceive has none: its plan is the list
+// of transfers.
 SPINDRIFT_EXPORT std::span<const CollectiveAlgorithm* const> collective_algorithms();
 // Unknown names are refused with the list of what there is for that collective.
 SPINDRIFT_EXPORT Result<const CollectiveAlgorithm*> find_collective_algorithm(
     Collective collective, std::string_view name);
+// One rank's plan. Checks the request (rank, root, topology).
+SPINDRIFT_EXPORT Result<Plan> build_plan(const CollectiveAlgorithm& algorithm,
+                                         const PlanRequest& request);
+
+// What the cost model needs to know of the plans of all ranks.
+struct PlanCost {
+  std::uint32_t steps = 0;     // messages one after the other
+  std::uint32_t messages = 0;  // that one rank sends or receives, at most
+  double blocks = 0;           // of `count` elements that one rank sends or receives, at most
+};
+SPINDRIFT_EXPORT Result<PlanCost> cost_of(const CollectiveAlgorithm& algorithm,
+                                          PlanRequest request);
 
 }  // namespace spindrift

@@ -1,8 +1,11 @@
 #pragma once
-// Endpoints without a transport: SENDs meet RECEIVEs in order, completions come when a seeded
-// generator says so. One thread; time advances by one microsecond per poll.
+// Endpoints without a transport: connections by address, SENDs that meet RECEIVEs in order, writes
+// into registered memory; what happens when is said by a seeded generator. One thread; time
+// advances by one microsecond per poll.
+#include <algorithm>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,16 +18,22 @@ namespace spindrift::collectives {
 
 class FakeEndpoint;
 
-// One direction of a connection: the sender's queue and the receiver's.
-struct FakePipe {
-  FakeEndpoint* sender = nullptr;
-  FakeEndpoint* receiver = nullptr;
-  ConnId sender_conn{};
-  ConnId receiver_conn{};
-  std::deque<WorkRequest> sends;
-  std::deque<Sge> send_pieces;
-  std::deque<WorkRequest> receives;
-  std::deque<Sge> receive_pieces;
+struct FakeMessage {
+  WorkRequest request{};
+  std::vector<std::byte> bytes;  // of inline messages
+  Sge piece{};
+};
+
+// One side of a connection.
+struct FakeSide {
+  FakeEndpoint* owner = nullptr;
+  ConnId conn{};
+  FakeSide* other = nullptr;
+  bool is_open = false;
+  bool is_over = false;
+  std::vector<std::byte> private_data;  // of the other side
+  std::deque<FakeMessage> sends;
+  std::deque<FakeMessage> receives;
 };
 
 class FakeWorld {
@@ -32,57 +41,71 @@ class FakeWorld {
   explicit FakeWorld(std::uint64_t seed) : rng(seed) {}
   // Moves some messages, perhaps none.
   void turn();
-  FakePipe& pipe(FakeEndpoint& sender, ConnId sender_conn, FakeEndpoint& receiver,
-                 ConnId receiver_conn) {
-    pipes.push_back(std::make_unique<FakePipe>());
-    FakePipe& made = *pipes.back();
-    made.sender = &sender;
-    made.sender_conn = sender_conn;
-    made.receiver = &receiver;
-    made.receiver_conn = receiver_conn;
-    return made;
-  }
+  bool move_one(FakeSide& from);
 
   Rng rng;
   Time now{};
-  std::vector<std::unique_ptr<FakePipe>> pipes;
-  std::uint32_t move_percent = 50;  // chance of each pipe's next message per turn
+  std::map<std::string, FakeEndpoint*> addresses;
+  std::vector<std::unique_ptr<FakeSide>> sides;
+  std::map<std::uint64_t, std::span<std::byte>> regions;  // by remote key
+  std::uint64_t next_key = 1;
+  std::uint32_t move_percent = 50;  // chance of each side's next message per turn
 };
 
 class FakeEndpoint final : public Endpoint {
  public:
-  explicit FakeEndpoint(FakeWorld& world) : world_(world) {}
+  FakeEndpoint(FakeWorld& world, std::string address)
+      : world_(world), address_(std::move(address)) {
+    world_.addresses[address_] = this;
+  }
 
   Result<MemoryRegion> register_memory(std::span<std::byte> bytes, Access access,
-                                       const RegisterOptions&) override {
+                                       const RegisterOptions& = {}) override {
     ++regions_registered;
+    const std::uint64_t key = world_.next_key++;
+    if (has_access(access, Access::kRemoteWrite)) world_.regions[key] = bytes;
     return MemoryRegion{.bytes = bytes,
-                        .local = {.value = ++next_key_},
-                        .remote = {.bytes = bytes.size(), .rights = access}};
+                        .local = {.value = static_cast<std::uint32_t>(key)},
+                        .remote = {.key = key, .bytes = bytes.size(), .rights = access}};
   }
-  Status deregister_memory(const MemoryRegion&) override {
+  Status deregister_memory(const MemoryRegion& region) override {
     ++regions_deregistered;
+    world_.regions.erase(region.remote.key);
     return ok_status();
   }
-  Result<ListenerId> listen(std::string_view, const ListenOptions&) override {
+  Result<ListenerId> listen(std::string_view, const ListenOptions& = {}) override {
     return ListenerId{1};
   }
   void stop_listening(ListenerId) override {}
-  std::vector<std::string> local_addresses() const override { return {"fake://0"}; }
-  Result<ConnId> connect(std::string_view, const ConnectOptions&) override { return ConnId{1}; }
-  Status accept(ConnId, const ConnectOptions&) override { return ok_status(); }
-  Status reject(ConnId, std::string_view) override { return ok_status(); }
-  void close(ConnId) override {}
-  void abort(ConnId conn) override { end(conn, OpStatus::kFlushed); }
-  void release(ConnId) override {}
-  bool take_event(ConnEvent::Kind kind, ConnEvent& out) override {
-    const auto found = std::find_if(events.begin(), events.end(),
-                                    [kind](const ConnEvent& one) { return one.kind == kind; });
-    if (found == events.end()) return false;
-    out = *found;
-    events.erase(found);
-    return true;
+  std::vector<std::string> local_addresses() const override { return {address_}; }
+  Result<ConnId> connect(std::string_view address, const ConnectOptions& options) override {
+    FakeEndpoint* const peer = world_.addresses.at(std::string(address));
+    FakeSide& own = add_side();
+    FakeSide& other = peer->add_side();
+    own.other = &other;
+    other.other = &own;
+    other.private_data = options.private_data;
+    peer->events.push_back({.kind = ConnEvent::Kind::kRequest, .conn = other.conn});
+    return own.conn;
   }
+  Status accept(ConnId conn, const ConnectOptions&) override {
+    FakeSide& own = *find(conn);
+    for (FakeSide* side : {&own, own.other}) {
+      side->is_open = true;
+      side->owner->events.push_back({.kind = ConnEvent::Kind::kEstablished, .conn = side->conn});
+    }
+    return ok_status();
+  }
+  Status reject(ConnId conn, std::string_view reason) override {
+    FakeSide& own = *find(conn);
+    own.other->owner->error = std::string(reason);
+    end(*own.other, OpStatus::kFlushed, ConnEvent::Kind::kFailed);
+    return ok_status();
+  }
+  void close(ConnId conn) override { end_both(conn, ConnEvent::Kind::kClosed); }
+  void abort(ConnId conn) override { end_both(conn, ConnEvent::Kind::kFailed); }
+  void release(ConnId) override {}
+  bool take_event(ConnEvent::Kind, ConnEvent&) override { return false; }
   std::size_t poll_events(std::span<ConnEvent> out) override {
     std::size_t count = 0;
     for (; count < out.size() && !events.empty(); ++count) {
@@ -91,23 +114,30 @@ class FakeEndpoint final : public Endpoint {
     }
     return count;
   }
-  Result<ConnInfo> info(ConnId) const override { return ConnInfo{}; }
+  Result<ConnInfo> info(ConnId conn) const override {
+    const FakeSide* const side = find(conn);
+    ConnInfo info;
+    info.state = side->is_over ? ConnState::kClosed : ConnState::kOpen;
+    info.private_data = side->private_data;
+    return info;
+  }
   Status deny_path(ConnId, PathId, bool) override { return ok_status(); }
   Result<SharedQueueId> create_shared_receive_queue(std::uint32_t) override {
     return SharedQueueId{1};
   }
   PostResult post(std::span<const WorkRequest> work) override {
-    PostResult result;
-    for (const WorkRequest& request : work) {
-      if (world_.rng.below(100) < full_percent) return {result.accepted, PostStatus::kQueueFull};
-      FakePipe* pipe = find(request.conn, request.kind == OpKind::kSend);
-      if (pipe == nullptr || is_dead_) return {result.accepted, PostStatus::kNotConnected};
-      (request.kind == OpKind::kSend ? pipe->send_pieces : pipe->receive_pieces)
-          .push_back(request.local[0]);
-      (request.kind == OpKind::kSend ? pipe->sends : pipe->receives).push_back(request);
-      ++result.accepted;
+    const WorkRequest& request = work[0];
+    FakeSide* const side = find(request.conn);
+    const bool is_receive = request.kind == OpKind::kReceive;
+    if (!is_receive && world_.rng.below(100) < full_percent) return {0, PostStatus::kQueueFull};
+    if (side->is_over || (!is_receive && !side->is_open)) return {0, PostStatus::kNotConnected};
+    FakeMessage message{.request = request, .bytes = {}, .piece = request.local[0]};
+    if (request.is_inline) {
+      message.bytes.assign(message.piece.data, message.piece.data + message.piece.bytes);
     }
-    return result;
+    (is_receive ? side->receives : side->sends).push_back(std::move(message));
+    if (!is_receive) ++posted;
+    return {1, PostStatus::kOk};
   }
   PostResult post_shared(SharedQueueId, std::span<const WorkRequest>) override { return {}; }
   void progress() override { world_.turn(); }
@@ -131,21 +161,17 @@ class FakeEndpoint final : public Endpoint {
   void describe(ConnId, StateWriter&) const override {}
   std::vector<PathReport> paths(ConnId) const override { return {}; }
 
-  // Completes everything of a connection of this endpoint with `status`.
-  void end(ConnId conn, OpStatus status) {
-    for (const std::unique_ptr<FakePipe>& pipe : world_.pipes) {
-      const bool is_sender = pipe->sender == this && pipe->sender_conn == conn;
-      const bool is_receiver = pipe->receiver == this && pipe->receiver_conn == conn;
-      if (!is_sender && !is_receiver) continue;
-      auto& queue = is_sender ? pipe->sends : pipe->receives;
-      (is_sender ? pipe->send_pieces : pipe->receive_pieces).clear();
-      for (const WorkRequest& request : queue)
-        complete(request, 0, status);
-      queue.clear();
+  // This process is gone: all its connections fail at the other end, with `cause`.
+  void die(const std::string& cause) {
+    for (const std::unique_ptr<FakeSide>& side : world_.sides) {
+      if (side->owner != this || side->is_over) continue;
+      side->other->owner->error = cause;
+      end(*side->other, OpStatus::kPeerGone, ConnEvent::Kind::kFailed);
+      side->is_over = true;
     }
-    is_dead_ = true;
   }
   void complete(const WorkRequest& request, std::uint64_t bytes, OpStatus status) {
+    if (request.is_unsignaled && status == OpStatus::kOk) return;
     completions.push_back({.user_data = request.user_data,
                            .bytes = bytes,
                            .conn = request.conn,
@@ -156,40 +182,80 @@ class FakeEndpoint final : public Endpoint {
   std::deque<Completion> completions;
   std::deque<ConnEvent> events;
   std::string error;
-  std::uint32_t full_percent = 0;  // chance that post() finds its queue full
+  std::uint32_t full_percent = 0;  // chance that post() finds its send queue full
   std::uint32_t regions_registered = 0;
   std::uint32_t regions_deregistered = 0;
+  std::uint64_t posted = 0;  // sends and writes
 
  private:
-  FakePipe* find(ConnId conn, bool is_send) {
-    for (const std::unique_ptr<FakePipe>& pipe : world_.pipes) {
-      if (is_send && pipe->sender == this && pipe->sender_conn == conn) return pipe.get();
-      if (!is_send && pipe->receiver == this && pipe->receiver_conn == conn) return pipe.get();
+  FakeSide& add_side() {
+    world_.sides.push_back(std::make_unique<FakeSide>());
+    FakeSide& side = *world_.sides.back();
+    side.owner = this;
+    side.conn = ConnId{static_cast<std::uint32_t>(world_.sides.size())};
+    return side;
+  }
+  FakeSide* find(ConnId conn) const { return world_.sides.at(conn.value - 1).get(); }
+  void end_both(ConnId conn, ConnEvent::Kind kind) {
+    FakeSide& own = *find(conn);
+    if (own.is_over) return;
+    // What was posted still arrives, as far as there is room.
+    while (own.is_open && world_.move_one(own)) {
     }
-    return nullptr;
+    end(own, OpStatus::kFlushed, ConnEvent::Kind::kClosed);
+    if (own.other != nullptr) end(*own.other, OpStatus::kFlushed, kind);
+  }
+  static void end(FakeSide& side, OpStatus status, ConnEvent::Kind kind) {
+    if (side.is_over) return;
+    side.is_over = true;
+    for (std::deque<FakeMessage>* queue : {&side.sends, &side.receives}) {
+      for (const FakeMessage& message : *queue)
+        side.owner->complete(message.request, 0, status);
+      queue->clear();
+    }
+    side.owner->events.push_back({.kind = kind, .conn = side.conn});
   }
 
   FakeWorld& world_;
-  std::uint32_t next_key_ = 0;
-  bool is_dead_ = false;
+  const std::string address_;
 };
+
+inline bool FakeWorld::move_one(FakeSide& from) {
+  FakeSide& to = *from.other;
+  if (from.sends.empty() || to.receives.empty() || to.is_over) return false;
+  const FakeMessage message = std::move(from.sends.front());
+  const FakeMessage target = std::move(to.receives.front());
+  from.sends.pop_front();
+  to.receives.pop_front();
+  const std::byte* const source = message.bytes.empty() ? message.piece.data : message.bytes.data();
+  const std::uint32_t bytes = message.piece.bytes;
+  Completion arrived{.user_data = target.request.user_data,
+                     .bytes = bytes,
+                     .conn = to.conn,
+                     .kind = OpKind::kReceive};
+  OpStatus status = OpStatus::kOk;
+  if (message.request.kind == OpKind::kWriteImm) {
+    const auto region = regions.find(message.request.remote_key);
+    const bool fits =
+        region != regions.end() && message.request.remote_offset + bytes <= region->second.size();
+    if (fits) std::memcpy(region->second.data() + message.request.remote_offset, source, bytes);
+    status = fits ? OpStatus::kOk : OpStatus::kRemoteBounds;
+    arrived.immediate = message.request.immediate;
+    arrived.has_immediate = true;
+  } else if (bytes <= target.piece.bytes) {
+    if (bytes > 0) std::memcpy(target.piece.data, source, bytes);
+  } else {
+    status = OpStatus::kRemoteLength;
+  }
+  if (status == OpStatus::kOk) to.owner->completions.push_back(arrived);
+  from.owner->complete(message.request, bytes, status);
+  return true;
+}
 
 inline void FakeWorld::turn() {
   now += std::chrono::microseconds(1);
-  for (const std::unique_ptr<FakePipe>& pipe : pipes) {
-    while (!pipe->sends.empty() && !pipe->receives.empty() && rng.below(100) < move_percent) {
-      const Sge& from = pipe->send_pieces.front();
-      const Sge& to = pipe->receive_pieces.front();
-      const bool fits = from.bytes <= to.bytes;
-      if (fits && from.bytes > 0) std::memcpy(to.data, from.data, from.bytes);
-      pipe->receiver->complete(pipe->receives.front(), from.bytes,
-                               fits ? OpStatus::kOk : OpStatus::kLocalLength);
-      pipe->sender->complete(pipe->sends.front(), from.bytes,
-                             fits ? OpStatus::kOk : OpStatus::kRemoteLength);
-      pipe->sends.pop_front();
-      pipe->send_pieces.pop_front();
-      pipe->receives.pop_front();
-      pipe->receive_pieces.pop_front();
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    while (sides[i]->is_open && rng.below(100) < move_percent && move_one(*sides[i])) {
     }
   }
 }

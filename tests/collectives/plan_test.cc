@@ -2,41 +2,123 @@
 
 #include <gtest/gtest.h>
 
+#include "collectives/plan_builder.h"
 #include "collectives/plan_check.h"
+#include "collectives/plan_order.h"
+#include "collectives/plan_symbols.h"
 
 namespace spindrift::collectives {
 namespace {
 
-std::vector<Plan> ring_plans(std::uint32_t ranks) {
+const CollectiveAlgorithm& algorithm(Collective collective, std::string_view name) {
+  return *find_collective_algorithm(collective, name).value();
+}
+
+std::vector<Plan> plans_of(const CollectiveAlgorithm& algorithm, const PlanRequest& request) {
   std::vector<Plan> plans;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank)
-    plans.push_back(ring_all_reduce(rank, ranks));
+  for (std::uint32_t rank = 0; rank < request.ranks; ++rank)
+    plans.push_back(build_plan(algorithm, request_of_rank(request, rank)).value());
   return plans;
 }
 
-TEST(RingAllReduce, EveryChunkHoldsEveryContributionOnceForAllGroupsOfUpTo64) {
+std::vector<Plan> ring_plans(std::uint32_t ranks) {
+  return plans_of(algorithm(Collective::kAllReduce, "ring"), {.ranks = ranks});
+}
+
+Status check_ring(const std::vector<Plan>& plans) {
+  return check_plans(plans, {.ranks = static_cast<std::uint32_t>(plans.size())});
+}
+
+bool has_root(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
+
+class EveryAlgorithm : public testing::TestWithParam<const CollectiveAlgorithm*> {
+ protected:
+  void expect_right(const PlanRequest& request) {
+    const CollectiveAlgorithm& algorithm = *GetParam();
+    const std::vector<Plan> plans = plans_of(algorithm, request);
+    const Status status =
+        algorithm.is_rank_ordered ? check_rank_order(plans, request) : check_plans(plans, request);
+    EXPECT_TRUE(status.ok()) << request.ranks << " ranks, root " << request.root << ", in place "
+                             << request.is_in_place << ": " << status.error().message();
+  }
+};
+
+TEST_P(EveryAlgorithm, DoesWhatItsCollectivePromisesForEveryGroupOfUpTo64) {
   for (std::uint32_t ranks = 1; ranks <= kMaxRanks; ++ranks) {
-    const Status status = check_all_reduce(ring_plans(ranks));
-    EXPECT_TRUE(status.ok()) << ranks << " ranks: " << status.error().message();
+    std::vector<std::uint32_t> roots{0};
+    if (has_root(GetParam()->collective)) {
+      roots = {0, ranks / 2, ranks - 1};
+      roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
+    }
+    for (const std::uint32_t root : roots) {
+      for (const bool is_in_place : {false, true}) {
+        if (is_in_place && GetParam()->collective == Collective::kAllToAllV) continue;
+        expect_right({.collective = GetParam()->collective,
+                      .ranks = ranks,
+                      .root = root,
+                      .is_in_place = is_in_place});
+        if (HasFailure()) return;
+      }
+    }
   }
 }
 
-TEST(RingAllReduce, SendsTwiceRanksMinusOneChunksToTheNextRankOnly) {
-  for (std::uint32_t ranks = 2; ranks <= kMaxRanks; ++ranks) {
-    const Plan plan = ring_all_reduce(ranks - 1, ranks);
-    ASSERT_EQ(plan.lanes.size(), 2U);
-    EXPECT_EQ(plan.lanes[0].steps.size(), 2 * (ranks - 1));
-    EXPECT_EQ(plan.lanes[0].peer, 0U);
-    EXPECT_EQ(plan.lanes[1].peer, ranks - 2);
-  }
+std::string name_of(const testing::TestParamInfo<const CollectiveAlgorithm*>& info) {
+  return std::string(to_string(info.param->collective)) + "_" + std::string(info.param->name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, EveryAlgorithm,
+                         testing::ValuesIn(collective_algorithms().begin(),
+                                           collective_algorithms().end()),
+                         name_of);
+
+TEST(FindAlgorithm, NamesWhatThereIsForThatCollective) {
+  const auto found = find_collective_algorithm(Collective::kBroadcast, "rign");
+  ASSERT_FALSE(found.ok());
+  EXPECT_NE(found.error().message().find("binomial"), std::string::npos);
+  EXPECT_EQ(found.error().message().find("doubling"), std::string::npos);
+}
+
+TEST(BuildPlan, RefusesRanksAndRootsThatAreNotThere) {
+  const CollectiveAlgorithm& ring = algorithm(Collective::kAllReduce, "ring");
+  EXPECT_FALSE(build_plan(ring, {.rank = 2, .ranks = 2}).ok());
+  EXPECT_FALSE(build_plan(ring, {.ranks = 2, .root = 2}).ok());
+  EXPECT_FALSE(build_plan(ring, {.ranks = kMaxRanks + 1}).ok());
+  EXPECT_FALSE(build_plan(ring, {.ranks = 3, .topology = {.hosts = {0, 0}}}).ok());
+}
+
+TEST(PlanCostOf, CountsStepsMessagesAndBlocksOfWellKnownAlgorithms) {
+  const auto cost = [](Collective collective, std::string_view name, std::uint32_t ranks) {
+    return cost_of(algorithm(collective, name), {.collective = collective, .ranks = ranks}).value();
+  };
+  const PlanCost ring = cost(Collective::kAllReduce, "ring", 8);
+  EXPECT_EQ(ring.steps, 14U);
+  EXPECT_EQ(ring.messages, 14U);
+  EXPECT_DOUBLE_EQ(ring.blocks, 14.0 / 8);
+  const PlanCost direct = cost(Collective::kAllReduce, "direct", 8);
+  EXPECT_EQ(direct.steps, 1U);
+  EXPECT_EQ(direct.messages, 7U);
+  EXPECT_DOUBLE_EQ(direct.blocks, 7.0);
+  EXPECT_EQ(cost(Collective::kAllReduce, "mesh", 8).steps, 2U);
+  EXPECT_EQ(cost(Collective::kAllReduce, "doubling", 8).steps, 3U);
+  EXPECT_EQ(cost(Collective::kAllReduce, "doubling", 9).steps, 4U);
+  EXPECT_EQ(cost(Collective::kAllReduce, "halving_doubling", 16).steps, 8U);
+  EXPECT_DOUBLE_EQ(cost(Collective::kAllReduce, "halving_doubling", 16).blocks, 30.0 / 16);
+  EXPECT_EQ(cost(Collective::kAllGather, "bruck", 9).steps, 3U);
+  EXPECT_EQ(cost(Collective::kBroadcast, "binomial", 9).steps, 3U);
+  EXPECT_EQ(cost(Collective::kAllToAll, "bruck", 16).steps, 4U);
+  EXPECT_DOUBLE_EQ(cost(Collective::kAllToAll, "bruck", 16).blocks, 32.0);
 }
 
 TEST(PlanCheck, FindsAMissingContribution) {
   std::vector<Plan> plans = ring_plans(4);
   plans[2].lanes[1].steps[1].kind = StepKind::kReceive;  // overwrites instead of adding
-  const Status status = check_all_reduce(plans);
+  const Status status = check_ring(plans);
   ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.error().message().find("0 times"), std::string::npos)
+  EXPECT_NE(status.error().message().find("every contribution once"), std::string::npos)
       << status.error().message();
 }
 
@@ -48,17 +130,15 @@ TEST(PlanCheck, FindsAContributionAddedTwice) {
     step.kind = StepKind::kReceiveReduce;
     step.source = step.target;
   }
-  const Status status = check_all_reduce(plans);
-  ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.error().message().find("times"), std::string::npos);
+  EXPECT_FALSE(check_ring(plans).ok());
 }
 
 TEST(PlanCheck, FindsADeadlock) {
   std::vector<Plan> plans = ring_plans(3);
   // Every rank waits for the finished sum before it starts.
   for (Plan& plan : plans)
-    plan.lanes[0].steps[0].waits.push_back({.lane = 1, .step = 3});
-  const Status status = check_all_reduce(plans);
+    plan.lanes[0].steps[0].waits.push_back({.on = {.lane = 1, .step = 3}});
+  const Status status = check_ring(plans);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message().find("deadlock"), std::string::npos);
 }
@@ -66,7 +146,7 @@ TEST(PlanCheck, FindsADeadlock) {
 TEST(PlanCheck, FindsAReceiveThatMayOverwriteWhatIsStillBeingSent) {
   std::vector<Plan> plans = ring_plans(4);
   plans[1].lanes[1].steps[4].waits.clear();
-  const Status status = check_all_reduce(plans);
+  const Status status = check_ring(plans);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message().find("race"), std::string::npos) << status.error().message();
 }
@@ -74,19 +154,97 @@ TEST(PlanCheck, FindsAReceiveThatMayOverwriteWhatIsStillBeingSent) {
 TEST(PlanCheck, FindsASendThatDoesNotWaitForItsData) {
   std::vector<Plan> plans = ring_plans(4);
   plans[1].lanes[0].steps[2].waits.clear();
-  EXPECT_FALSE(check_all_reduce(plans).ok());
+  EXPECT_FALSE(check_ring(plans).ok());
+}
+
+TEST(PlanCheck, FindsRanksThatAddInDifferentOrders) {
+  std::vector<Plan> plans = plans_of(algorithm(Collective::kAllReduce, "doubling"), {.ranks = 2});
+  plans[1].lanes[1].steps[0].is_incoming_first = false;
+  const Status status = check_plans(plans, {.ranks = 2});
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message().find("another order"), std::string::npos)
+      << status.error().message();
+}
+
+TEST(PlanCheck, FindsASumThatIsNotInTheOrderOfTheRanks) {
+  EXPECT_TRUE(check_ring(ring_plans(3)).ok());
+  EXPECT_FALSE(check_rank_order(ring_plans(3), {.ranks = 3}).ok());
+}
+
+TEST(PlanCheck, FindsASumThatNobodyMadeFinal) {
+  std::vector<Plan> plans = ring_plans(3);
+  plans[0].lanes[1].steps[1].is_final = false;
+  const Status status = check_ring(plans);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message().find("final"), std::string::npos) << status.error().message();
+}
+
+TEST(PlanCheck, FindsAWaitBySliceForWhatLiesElsewhere) {
+  const PlanRequest request{.collective = Collective::kBroadcast, .ranks = 2};
+  std::vector<Plan> plans = plans_of(algorithm(Collective::kBroadcast, "tree"), request);
+  ASSERT_TRUE(check_plans(plans, request).ok());
+  std::vector<Plan> rings = ring_plans(3);
+  for (StepWait& wait : rings[0].lanes[0].steps[1].waits)
+    wait.on = {.lane = 0, .step = 0};
+  EXPECT_FALSE(check_ring(rings).ok());
+}
+
+TEST(PlanCheck, FindsABufferThatOnlyTheRootHas) {
+  const PlanRequest request{.collective = Collective::kReduce, .ranks = 2};
+  std::vector<Plan> plans = plans_of(algorithm(Collective::kReduce, "direct"), request);
+  plans[1].lanes[0].steps[0].source = output(0);
+  const Status status = check_plans(plans, request);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message().find("root"), std::string::npos);
 }
 
 TEST(PlanCheck, RefusesPlacesThatAreNotThere) {
   std::vector<Plan> plans = ring_plans(2);
   plans[0].lanes[0].steps[0].source.chunk = 2;
-  EXPECT_FALSE(check_all_reduce(plans).ok());
+  EXPECT_FALSE(check_ring(plans).ok());
   plans = ring_plans(2);
-  plans[0].lanes[0].steps[0].waits.push_back({.lane = 9, .step = 0});
-  EXPECT_FALSE(check_all_reduce(plans).ok());
+  plans[0].lanes[0].steps[0].waits.push_back({.on = {.lane = 9, .step = 0}});
+  EXPECT_FALSE(check_ring(plans).ok());
   plans = ring_plans(2);
   plans[1].lanes[0].peer = 7;
-  EXPECT_FALSE(check_all_reduce(plans).ok());
+  EXPECT_FALSE(check_ring(plans).ok());
+}
+
+TEST(PlanBuilder, StepsWaitForWhoeverWroteOrReadTheirPlacesBefore) {
+  PlanBuilder builder({.rank = 0, .ranks = 2, .is_in_place = true}, 2, 1);
+  builder.send(1, input(0));
+  builder.receive(1, output(0));  // the same place, in place
+  builder.receive(1, scratch(0), 2);
+  builder.copy(scratch(1), output(1));
+  const Plan plan = builder.finish();
+  const std::vector<StepWait>& receive = plan.lanes[1].steps[0].waits;
+  ASSERT_EQ(receive.size(), 1U);
+  EXPECT_EQ(receive[0].on, (StepRef{.lane = 0, .step = 0}));
+  EXPECT_TRUE(receive[0].is_by_slice);
+  const std::vector<StepWait>& copy = plan.lanes[2].steps[0].waits;
+  ASSERT_EQ(copy.size(), 1U);
+  EXPECT_EQ(copy[0].on, (StepRef{.lane = 1, .step = 1}));
+  EXPECT_FALSE(copy[0].is_by_slice) << "half of what was received";
+}
+
+TEST(PlanOrder, AStepTouchesWhatItsKindSays) {
+  Step step{.kind = StepKind::kSend, .source = input(1), .operand = input(2), .target = output(3)};
+  EXPECT_EQ(refs_of(step), std::vector<ChunkRef>{input(1)});
+  step.kind = StepKind::kReceive;
+  EXPECT_EQ(refs_of(step), std::vector<ChunkRef>{output(3)});
+  step.kind = StepKind::kReduce;
+  EXPECT_EQ(refs_of(step), (std::vector<ChunkRef>{input(1), input(2), output(3)}));
+}
+
+TEST(Symbols, EqualExpressionsAreOneAndOrderCounts) {
+  Symbols symbols;
+  const std::uint32_t a = symbols.leaf(0, 3);
+  const std::uint32_t b = symbols.leaf(1, 3);
+  EXPECT_EQ(symbols.sum(a, b), symbols.sum(a, b));
+  EXPECT_NE(symbols.sum(a, b), symbols.sum(b, a));
+  EXPECT_TRUE(symbols.holds_all_once(symbols.sum(a, b), 2, 3));
+  EXPECT_FALSE(symbols.holds_all_once(symbols.sum(a, a), 2, 3));
+  EXPECT_FALSE(symbols.holds_all_once(symbols.sum(a, b), 2, 4));
 }
 
 TEST(RangeOf, ChunksCoverEveryElementOnceWithoutGaps) {
@@ -101,6 +259,10 @@ TEST(RangeOf, ChunksCoverEveryElementOnceWithoutGaps) {
       }
       ASSERT_EQ(next, count) << count << " in " << chunks;
       ASSERT_EQ(range_of(count, chunks, 0, chunks).count, count);
+      // The second and third of several blocks.
+      const ElementRange blocks = range_of(count, chunks, chunks, 2 * chunks);
+      ASSERT_EQ(blocks.first, count);
+      ASSERT_EQ(blocks.count, 2 * count);
     }
   }
 }

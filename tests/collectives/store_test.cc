@@ -7,7 +7,6 @@
 #include "collectives/bootstrap/socket.h"
 #include "collectives/bootstrap/store_wire.h"
 #include "collectives/bootstrap/tcp_store.h"
-#include "collectives/neighbours.h"
 #include "collectives/rendezvous.h"
 
 namespace spindrift::collectives {
@@ -211,24 +210,6 @@ TEST_F(Rendezvous, RefusesASecondProcessOfTheSameRank) {
   const Result<Roster> second = meet(*client(), group(1, 2, kShort), "udp://b");
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().message().find("rank 1 is taken"), std::string::npos);
-}
-
-TEST(GreetingOfNeighbours, IsRefusedWithTheReason) {
-  const Greeting expected{.nonce = 7, .from = 1, .to = 2, .ranks = 4, .slice_bytes = 4096};
-  EXPECT_EQ(why_not(expected, serialize(expected)), "");
-  Greeting other = expected;
-  other.nonce = 8;
-  EXPECT_NE(why_not(expected, serialize(other)).find("another job"), std::string::npos);
-  other = expected;
-  other.from = 3;
-  EXPECT_NE(why_not(expected, serialize(other)).find("rank 3 of 4"), std::string::npos);
-  other = expected;
-  other.slice_bytes = 8192;
-  EXPECT_NE(why_not(expected, serialize(other)).find("8192"), std::string::npos);
-  const std::vector<std::byte> wire = serialize(expected);
-  for (std::size_t length = 0; length < wire.size(); ++length) {
-    EXPECT_NE(why_not(expected, std::span(wire).first(length)), "") << length;
-  }
 }
 
 }  // namespace

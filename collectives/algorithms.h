@@ -1,0 +1,46 @@
+#pragma once
+// The collective algorithms that ship. Each file writes down what one rank does, step after step
+// (plan_builder.h); for two ranks or more.
+#include "spindrift/plan.h"
+
+namespace spindrift::collectives {
+
+// direct.cc: one message to each other rank, no steps to speak of.
+extern const CollectiveAlgorithm kDirectAllReduce;
+extern const CollectiveAlgorithm kMeshAllReduce;
+extern const CollectiveAlgorithm kDirectReduceScatter;
+extern const CollectiveAlgorithm kDirectAllGather;
+extern const CollectiveAlgorithm kDirectBroadcast;
+extern const CollectiveAlgorithm kDirectReduce;
+extern const CollectiveAlgorithm kDirectGather;
+extern const CollectiveAlgorithm kDirectScatter;
+extern const CollectiveAlgorithm kDirectBarrier;
+// exchange.cc: all-to-all.
+extern const CollectiveAlgorithm kDirectAllToAll;
+extern const CollectiveAlgorithm kPairwiseAllToAll;
+extern const CollectiveAlgorithm kDirectAllToAllV;
+extern const CollectiveAlgorithm kPairwiseAllToAllV;
+// bruck.cc
+extern const CollectiveAlgorithm kBruckAllToAll;
+extern const CollectiveAlgorithm kBruckAllGather;
+extern const CollectiveAlgorithm kBruckReduceScatter;
+extern const CollectiveAlgorithm kBruckBarrier;
+// ring.cc
+extern const CollectiveAlgorithm kRingAllReduce;
+extern const CollectiveAlgorithm kRingReduceScatter;
+extern const CollectiveAlgorithm kRingAllGather;
+extern const CollectiveAlgorithm kChainBroadcast;
+extern const CollectiveAlgorithm kChainReduce;
+// halving_doubling.cc
+extern const CollectiveAlgorithm kDoublingAllReduce;
+extern const CollectiveAlgorithm kHalvingDoublingAllReduce;
+// tree.cc
+extern const CollectiveAlgorithm kTreeAllReduce;
+extern const CollectiveAlgorithm kTreeBroadcast;
+// binomial.cc
+extern const CollectiveAlgorithm kBinomialBroadcast;
+extern const CollectiveAlgorithm kBinomialReduce;
+extern const CollectiveAlgorithm kBinomialGather;
+extern const CollectiveAlgorithm kBinomialScatter;
+
+}  // namespace spindrift::collectives

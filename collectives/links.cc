@@ -1,0 +1,390 @@
+#include "collectives/links.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <absl/strings/str_format.h>
+
+#include "collectives/bound_plan.h"
+
+namespace spindrift::collectives {
+namespace {
+
+constexpr std::size_t kBatch = 64;
+constexpr Duration kTurn = std::chrono::milliseconds(10);
+constexpr std::size_t kSlotBytes = sizeof(MessageHeader) + kSmallBytes;
+constexpr std::size_t kSendSlots = 128;
+// Receive slots of one link: enough for a burst, and not too much memory where ranks are many.
+constexpr std::uint32_t kMaxReceiveSlots = 64;
+constexpr std::uint32_t kMinReceiveSlots = 16;
+constexpr std::uint32_t kReceiveSlotsOfAll = 1024;
+
+// What a completion is about: kind in the top byte, then two numbers.
+enum class Tag : std::uint8_t { kNothing, kReceiveSlot, kSendSlot, kWrite };
+
+PostOutcome outcome_of(PostStatus status) {
+  switch (status) {
+    case PostStatus::kOk:
+      return PostOutcome::kPosted;
+    case PostStatus::kQueueFull:
+      return PostOutcome::kFull;
+    case PostStatus::kNotConnected:
+      return PostOutcome::kGone;
+    case PostStatus::kInvalid:
+      break;
+  }
+  return PostOutcome::kRefused;
+}
+
+std::uint64_t tag(Tag kind, std::uint64_t value) {
+  return static_cast<std::uint64_t>(kind) << Links::kTokenBits | value;
+}
+
+}  // namespace
+
+Links::Links(Endpoint& endpoint, Roster roster, const CommunicatorOptions& options, LinkSink& sink)
+    : endpoint_(endpoint),
+      roster_(std::move(roster)),
+      options_(options),
+      sink_(sink),
+      rank_(options.rank),
+      receive_slots_(std::clamp(kReceiveSlotsOfAll / std::max(options.ranks, 1U), kMinReceiveSlots,
+                                kMaxReceiveSlots)),
+      links_(options.ranks) {}
+
+Links::~Links() {
+  abort_all();
+  for (Link& link : links_) {
+    if (link.conn != ConnId{}) endpoint_.release(link.conn);
+    if (!link.slots.empty()) (void)endpoint_.deregister_memory(link.region);
+  }
+  if (!send_memory_.empty()) (void)endpoint_.deregister_memory(send_region_);
+}
+
+Status Links::make_send_slots() {
+  if (!send_memory_.empty()) return ok_status();
+  send_memory_.resize(kSendSlots * kSlotBytes);
+  const Result<MemoryRegion> region = endpoint_.register_memory(send_memory_, Access::kLocalRead);
+  if (!region.ok()) {
+    send_memory_.clear();
+    return region.error();
+  }
+  send_region_ = region.value();
+  send_slots_ = kSendSlots;
+  for (std::uint32_t slot = 0; slot < kSendSlots; ++slot)
+    free_slots_.push_back(slot);
+  return ok_status();
+}
+
+Status Links::want(std::uint32_t peer) {
+  Link& link = links_[peer];
+  if (link.state == State::kLost) {
+    return Error(ErrorCode::kUnavailable,
+                 absl::StrFormat("rank %d: rank %d (%s) has left the group: %s", rank_, peer,
+                                 address(peer), link.why_lost));
+  }
+  if (link.state != State::kNone) return ok_status();
+  if (Status status = make_send_slots(); !status.ok()) return status;
+  link.state = State::kWanted;
+  if (peer < rank_) return ok_status();
+  ConnectOptions connection = options_.connection;
+  connection.private_data = serialize(Greeting{.nonce = roster_.nonce,
+                                               .from = rank_,
+                                               .to = peer,
+                                               .ranks = ranks(),
+                                               .slice_bytes = options_.slice_bytes});
+  // The peer may still be on its way from the store, or busy with what comes before this call.
+  connection.connect_timeout =
+      std::max({connection.connect_timeout, options_.setup_timeout, options_.stall_timeout});
+  const Result<ConnId> conn = endpoint_.connect(address(peer), connection);
+  if (!conn.ok()) {
+    return Error(conn.error().code(),
+                 absl::StrFormat("rank %d could not connect to rank %d at %s: %s", rank_, peer,
+                                 address(peer), conn.error().message()));
+  }
+  link.state = State::kDialling;
+  return prepare(peer, conn.value());
+}
+
+// Slots are posted before the peer can send, so that no message ever waits for one.
+Status Links::prepare(std::uint32_t peer, ConnId conn) {
+  Link& link = links_[peer];
+  link.conn = conn;
+  link.slots.resize(receive_slots_ * kSlotBytes);
+  const Result<MemoryRegion> region = endpoint_.register_memory(link.slots, Access::kLocalWrite);
+  if (!region.ok()) {
+    link.slots.clear();
+    return region.error();
+  }
+  link.region = region.value();
+  for (std::uint32_t slot = 0; slot < receive_slots_; ++slot) {
+    if (!post_slot(peer, slot)) {
+      return Error(
+          ErrorCode::kNoMemory,
+          absl::StrFormat("the receive queue is shorter than the %d slots of a link: raise "
+                          "receive_queue",
+                          receive_slots_));
+    }
+  }
+  return ok_status();
+}
+
+bool Links::post_slot(std::uint32_t peer, std::uint32_t slot) {
+  Link& link = links_[peer];
+  const Sge piece{.data = link.slots.data() + slot * kSlotBytes,
+                  .bytes = static_cast<std::uint32_t>(kSlotBytes),
+                  .region = link.region.local};
+  const WorkRequest request{.user_data = tag(Tag::kReceiveSlot, std::uint64_t{peer} << 32U | slot),
+                            .conn = link.conn,
+                            .kind = OpKind::kReceive,
+                            .local = std::span<const Sge>(&piece, 1)};
+  return endpoint_.post(std::span<const WorkRequest>(&request, 1)).accepted == 1;
+}
+
+PostOutcome Links::send(std::uint32_t peer, const MessageHeader& header,
+                        std::span<const std::byte> payload) {
+  const std::size_t bytes = sizeof(header) + payload.size();
+  const bool is_inline = bytes <= kMaxInlineBytes;
+  std::array<std::byte, kMaxInlineBytes> copy;
+  if (!is_inline && free_slots_.empty()) return PostOutcome::kFull;
+  const std::uint32_t slot = is_inline ? 0 : free_slots_.back();
+  std::byte* const place = is_inline ? copy.data() : send_memory_.data() + slot * kSlotBytes;
+  std::memcpy(place, &header, sizeof(header));
+  if (!payload.empty()) std::memcpy(place + sizeof(header), payload.data(), payload.size());
+  const Sge piece{
+      .data = place, .bytes = static_cast<std::uint32_t>(bytes), .region = send_region_.local};
+  const WorkRequest request{.user_data = is_inline ? 0 : tag(Tag::kSendSlot, slot),
+                            .conn = links_[peer].conn,
+                            .kind = OpKind::kSend,
+                            .is_unsignaled = is_inline,
+                            .is_inline = is_inline,
+                            .local = std::span<const Sge>(&piece, 1)};
+  const PostResult result = endpoint_.post(std::span<const WorkRequest>(&request, 1));
+  if (result.accepted == 1) {
+    if (!is_inline) free_slots_.pop_back();
+    return PostOutcome::kPosted;
+  }
+  return outcome_of(result.status);
+}
+
+PostOutcome Links::write(std::uint32_t peer, const Sge& source, std::uint64_t key,
+                         std::uint64_t offset, std::uint32_t immediate, std::uint64_t token) {
+  const WorkRequest request{.user_data = tag(Tag::kWrite, token),
+                            .conn = links_[peer].conn,
+                            .kind = OpKind::kWriteImm,
+                            .immediate = immediate,
+                            .local = std::span<const Sge>(&source, 1),
+                            .remote_key = key,
+                            .remote_offset = offset};
+  const PostResult result = endpoint_.post(std::span<const WorkRequest>(&request, 1));
+  if (result.accepted == 1) return PostOutcome::kPosted;
+  return outcome_of(result.status);
+}
+
+std::string Links::last_error(std::uint32_t peer) const {
+  return endpoint_.last_error(links_[peer].conn);
+}
+
+std::size_t Links::poll() {
+  for (std::size_t i = unposted_.size(); i > 0; --i) {
+    if (!post_slot(unposted_[i - 1].peer, unposted_[i - 1].slot)) continue;
+    unposted_.erase(unposted_.begin() + static_cast<std::ptrdiff_t>(i - 1));
+  }
+  std::array<Completion, kBatch> completions;
+  const std::size_t count = endpoint_.poll(completions);
+  for (std::size_t i = 0; i < count; ++i)
+    on_completion(completions[i]);
+  if (count > 0) return count;
+  // What a peer said before its connection ended is read before its end is noticed.
+  std::array<ConnEvent, 16> events;
+  const std::size_t event_count = endpoint_.poll_events(events);
+  for (std::size_t i = 0; i < event_count; ++i)
+    on_event(events[i]);
+  return event_count;
+}
+
+void Links::on_completion(const Completion& completion) {
+  const auto kind = static_cast<Tag>(completion.user_data >> kTokenBits);
+  const std::uint64_t value = completion.user_data & ((std::uint64_t{1} << kTokenBits) - 1);
+  switch (kind) {
+    case Tag::kReceiveSlot:
+      on_received(static_cast<std::uint32_t>(value >> 32U), static_cast<std::uint32_t>(value),
+                  completion);
+      return;
+    case Tag::kSendSlot:
+      free_slots_.push_back(static_cast<std::uint32_t>(value));
+      break;
+    case Tag::kWrite:
+      if (completion.status == OpStatus::kOk) sink_.on_write_done(value);
+      break;
+    case Tag::kNothing:
+      break;
+  }
+  // Where the connection has ended, its event follows; what the peer said last is read before that.
+  if (completion.status == OpStatus::kOk || completion.status == OpStatus::kFlushed ||
+      completion.status == OpStatus::kPeerGone) {
+    return;
+  }
+  const std::optional<std::uint32_t> peer = peer_of(completion.conn);
+  if (!peer) return;
+  lose(*peer, false,
+       absl::StrFormat("%s: %s", to_string(completion.status),
+                       endpoint_.last_error(completion.conn)));
+}
+
+void Links::on_received(std::uint32_t peer, std::uint32_t slot, const Completion& completion) {
+  if (completion.status != OpStatus::kOk) return;  // the event says why
+  if (completion.has_immediate) {
+    sink_.on_written(peer, completion.immediate, completion.bytes);
+  } else {
+    const Held message{.peer = peer, .slot = slot, .bytes = completion.bytes};
+    const bool is_behind =
+        std::any_of(held_.begin(), held_.end(), [&](const Held& one) { return one.peer == peer; });
+    if (is_behind || !offer(message)) {
+      held_.push_back(message);
+      return;
+    }
+  }
+  repost(peer, slot);
+}
+
+bool Links::offer(const Held& message) {
+  if (message.bytes < sizeof(MessageHeader) || message.bytes > kSlotBytes) return true;
+  const std::span<const std::byte> bytes(
+      links_[message.peer].slots.data() + message.slot * kSlotBytes, message.bytes);
+  MessageHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return sink_.on_message(message.peer, header, bytes.subspan(sizeof(header)));
+}
+
+void Links::repost(std::uint32_t peer, std::uint32_t slot) {
+  if (links_[peer].state == State::kLost) return;
+  if (!post_slot(peer, slot)) unposted_.push_back({.peer = peer, .slot = slot});
+}
+
+void Links::retry_held() {
+  std::vector<Held> again;
+  again.swap(held_);
+  for (const Held& message : again) {
+    const bool is_behind = std::any_of(held_.begin(), held_.end(),
+                                       [&](const Held& one) { return one.peer == message.peer; });
+    if (is_behind || !offer(message)) {
+      held_.push_back(message);
+    } else {
+      repost(message.peer, message.slot);
+    }
+  }
+}
+
+void Links::on_event(const ConnEvent& event) {
+  if (event.kind == ConnEvent::Kind::kRequest) {
+    on_request(event.conn);
+    return;
+  }
+  const std::optional<std::uint32_t> peer = peer_of(event.conn);
+  if (!peer) return;
+  if (event.kind == ConnEvent::Kind::kEstablished) {
+    links_[*peer].state = State::kOpen;
+    sink_.on_open(*peer);
+    return;
+  }
+  lose(*peer, event.kind == ConnEvent::Kind::kClosed, endpoint_.last_error(event.conn));
+}
+
+void Links::on_request(ConnId conn) {
+  const Result<ConnInfo> info = endpoint_.info(conn);
+  if (!info.ok()) return;
+  const Greeting expected{
+      .nonce = roster_.nonce, .to = rank_, .ranks = ranks(), .slice_bytes = options_.slice_bytes};
+  std::uint32_t peer = 0;
+  std::string reason = why_not(expected, info.value().private_data, peer);
+  if (reason.empty() && peer >= rank_) {
+    reason = absl::StrFormat("rank %d is called by lower ranks only", rank_);
+  }
+  if (reason.empty() && links_[peer].conn != ConnId{}) {
+    reason = absl::StrFormat("rank %d is connected already", peer);
+  }
+  if (reason.empty() && is_closing_) reason = absl::StrFormat("rank %d is leaving", rank_);
+  Status status = reason.empty() ? make_send_slots() : ok_status();
+  if (reason.empty() && status.ok()) status = prepare(peer, conn);
+  if (reason.empty() && status.ok()) status = endpoint_.accept(conn, options_.connection);
+  if (!status.ok()) reason = status.error().message();
+  // Strangers and leftovers of other jobs are told, and do not stop this one.
+  if (!reason.empty()) {
+    (void)endpoint_.reject(conn, reason);
+    return;
+  }
+  links_[peer].state = State::kAccepted;
+}
+
+std::optional<std::uint32_t> Links::peer_of(ConnId conn) const {
+  for (std::uint32_t peer = 0; peer < links_.size(); ++peer) {
+    if (links_[peer].conn == conn) return peer;
+  }
+  return std::nullopt;
+}
+
+void Links::lose(std::uint32_t peer, bool is_orderly, std::string why) {
+  Link& link = links_[peer];
+  if (link.state == State::kLost) return;
+  link.state = State::kLost;
+  link.why_lost = why.empty() ? "it has closed the connection" : std::move(why);
+  std::erase_if(unposted_, [&](const Unposted& one) { return one.peer == peer; });
+  sink_.on_lost(peer, is_orderly, link.why_lost);
+}
+
+void Links::abort_all() {
+  is_closing_ = true;
+  for (Link& link : links_) {
+    if (link.conn != ConnId{} && !is_over(link.conn)) endpoint_.abort(link.conn);
+    if (link.state != State::kNone) link.state = State::kLost;
+  }
+  drain();
+}
+
+bool Links::is_over(ConnId conn) const {
+  const Result<ConnInfo> info = endpoint_.info(conn);
+  return !info.ok() || info.value().state == ConnState::kClosed ||
+         info.value().state == ConnState::kFailed;
+}
+
+// The lower rank closes: its sends are acknowledged then. The higher one's last acknowledgement may
+// still be under way, so it waits for the farewell.
+void Links::close_all() {
+  if (is_closing_) return;
+  is_closing_ = true;
+  for (std::uint32_t peer = rank_ + 1; peer < ranks(); ++peer) {
+    if (links_[peer].conn != ConnId{}) endpoint_.close(links_[peer].conn);
+  }
+  const auto is_all_over = [this] {
+    return std::all_of(links_.begin(), links_.end(), [this](const Link& link) {
+      return link.conn == ConnId{} || is_over(link.conn);
+    });
+  };
+  const Time deadline = endpoint_.now() + options_.connection.close_timeout;
+  while (!is_all_over() && endpoint_.now() < deadline) {
+    drain();
+    if (!is_all_over()) endpoint_.wait(kTurn);
+  }
+  abort_all();
+}
+
+void Links::drain() {
+  std::array<Completion, kBatch> completions;
+  std::array<ConnEvent, 16> events;
+  endpoint_.progress();
+  while (endpoint_.poll(completions) > 0) {
+  }
+  while (endpoint_.poll_events(events) > 0) {
+  }
+}
+
+std::vector<ConnId> Links::connections() const {
+  std::vector<ConnId> ids;
+  for (const Link& link : links_)
+    if (link.conn != ConnId{}) ids.push_back(link.conn);
+  return ids;
+}
+
+}  // namespace spindrift::collectives

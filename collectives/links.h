@@ -1,0 +1,137 @@
+#pragma once
+// Connections of one rank to the others: set-up, small messages, writes. Knows nothing of
+// collectives. One connection per pair of ranks, dialled by the lower rank; both ends use it both
+// ways.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "spindrift/collective.h"
+#include "spindrift/endpoint.h"
+
+#include "collectives/greeting.h"
+#include "collectives/message.h"
+
+namespace spindrift::collectives {
+
+// What happens on links. Called from Links::poll.
+class LinkSink {
+ public:
+  virtual ~LinkSink() = default;
+  // False: not now. The message, and all of the peer that follow, wait for retry_held().
+  virtual bool on_message(std::uint32_t peer, const MessageHeader& header,
+                          std::span<const std::byte> payload) = 0;
+  // A write of the peer has arrived in full.
+  virtual void on_written(std::uint32_t peer, std::uint32_t immediate, std::uint64_t bytes) = 0;
+  // A write of this rank is over.
+  virtual void on_write_done(std::uint64_t token) = 0;
+  virtual void on_open(std::uint32_t peer) = 0;
+  // The connection has ended; `is_orderly`: by the peer's farewell.
+  virtual void on_lost(std::uint32_t peer, bool is_orderly, std::string why) = 0;
+};
+
+enum class PostOutcome : std::uint8_t {
+  kPosted,
+  kFull,     // again after the next completions
+  kGone,     // the connection is ending: on_lost follows
+  kRefused,  // last_error() says why
+};
+
+class Links final {
+ public:
+  // Tokens of writes: below 2^56.
+  static constexpr std::uint32_t kTokenBits = 56;
+
+  Links(Endpoint& endpoint, Roster roster, const CommunicatorOptions& options, LinkSink& sink);
+  ~Links();
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(links_.size()); }
+  const std::string& address(std::uint32_t peer) const { return roster_.addresses[peer]; }
+
+  // Dials the peer, or waits for its call, unless that has happened; non-blocking.
+  Status want(std::uint32_t peer);
+  bool is_open(std::uint32_t peer) const { return links_[peer].state == State::kOpen; }
+  bool is_lost(std::uint32_t peer) const { return links_[peer].state == State::kLost; }
+  // Why a lost link ended.
+  const std::string& why_lost(std::uint32_t peer) const { return links_[peer].why_lost; }
+
+  // Payload of up to kSmallBytes, copied before this returns.
+  PostOutcome send(std::uint32_t peer, const MessageHeader& header,
+                   std::span<const std::byte> payload);
+  PostOutcome write(std::uint32_t peer, const Sge& source, std::uint64_t key, std::uint64_t offset,
+                    std::uint32_t immediate, std::uint64_t token);
+  std::string last_error(std::uint32_t peer) const;
+
+  // One turn: completions and events to the sink. Returns how many things happened.
+  std::size_t poll();
+  // Offers the sink again what it did not want.
+  void retry_held();
+  void sleep(Duration timeout) { endpoint_.wait(timeout); }
+  Time now() const { return endpoint_.now(); }
+  // Messages in larger buffers that no peer has acknowledged yet.
+  std::size_t unacknowledged() const { return send_slots_ - free_slots_.size(); }
+
+  // Ends all connections at once.
+  void abort_all();
+  // Says farewell to all; at most the connections' close_timeout.
+  void close_all();
+  std::vector<ConnId> connections() const;
+
+ private:
+  enum class State : std::uint8_t { kNone, kWanted, kDialling, kAccepted, kOpen, kLost };
+  struct Link {
+    State state = State::kNone;
+    ConnId conn{};
+    std::vector<std::byte> slots;  // receive slots, kReceiveSlots x slot bytes
+    MemoryRegion region{};
+    std::string why_lost;
+  };
+
+  struct Held {
+    std::uint32_t peer = 0;
+    std::uint32_t slot = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  Status prepare(std::uint32_t peer, ConnId conn);
+  bool post_slot(std::uint32_t peer, std::uint32_t slot);
+  void on_completion(const Completion& completion);
+  void on_received(std::uint32_t peer, std::uint32_t slot, const Completion& completion);
+  bool offer(const Held& message);
+  void repost(std::uint32_t peer, std::uint32_t slot);
+  void on_event(const ConnEvent& event);
+  void on_request(ConnId conn);
+  std::optional<std::uint32_t> peer_of(ConnId conn) const;
+  void lose(std::uint32_t peer, bool is_orderly, std::string why);
+  Status make_send_slots();
+  void drain();
+  bool is_over(ConnId conn) const;
+
+  Endpoint& endpoint_;
+  const Roster roster_;
+  const CommunicatorOptions options_;
+  LinkSink& sink_;
+  const std::uint32_t rank_;
+  std::uint32_t receive_slots_;
+  std::vector<Link> links_;
+  // Messages above what the transport copies itself wait here for their acknowledgement.
+  std::vector<std::byte> send_memory_;
+  MemoryRegion send_region_{};
+  std::size_t send_slots_ = 0;
+  std::vector<std::uint32_t> free_slots_;
+  struct Unposted {
+    std::uint32_t peer = 0;
+    std::uint32_t slot = 0;
+  };
+  std::vector<Unposted> unposted_;  // receive slots that met a full queue
+  std::vector<Held> held_;          // in order of arrival
+  bool is_closing_ = false;
+};
+
+}  // namespace spindrift::collectives

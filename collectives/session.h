@@ -1,0 +1,136 @@
+#pragma once
+// What the communicators of one process that descend from one another share: links, memory, calls
+// under way, and their end. The only part that drives the endpoint.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "spindrift/collective.h"
+
+#include "collectives/links.h"
+#include "collectives/memory_pool.h"
+#include "collectives/run.h"
+
+namespace spindrift::collectives {
+
+// A communicator as the session sees it: its members and its calls by number.
+struct Group {
+  static constexpr std::uint32_t kSlots = Communicator::kMaxInFlight;
+  std::uint8_t id = 0;
+  std::uint32_t rank = 0;              // own, in the group
+  std::vector<std::uint32_t> members;  // rank in the group -> rank of the links
+  std::vector<std::uint32_t> ranks;    // rank of the links -> rank in the group, kNobody: not in it
+  std::uint64_t started = 0;           // calls so far; the next one has this number
+  std::uint64_t in_flight = 0;
+  std::array<Run*, kSlots> runs{};  // by number modulo kSlots
+};
+
+class Session final : private LinkSink {
+ public:
+  // Deletes itself when the last communicator lets go of it.
+  struct Release {
+    void operator()(Session* session) const {
+      if (--session->users_ == 0) delete session;
+    }
+  };
+  using Ref = std::unique_ptr<Session, Release>;
+  static Ref create(Endpoint& endpoint, ListenerId listener, Roster roster,
+                    const CommunicatorOptions& options);
+  Ref share() {
+    ++users_;
+    return Ref(this);
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Waits until the links to the neighbours in the ring of ranks stand.
+  Status connect_neighbours();
+
+  Status add_group(Group& group);
+  void remove_group(Group& group);
+  std::uint8_t next_group_id() const { return next_group_id_; }
+
+  // A run for the group's next call, not yet begun. Null: kMaxInFlight are under way.
+  Run* new_run(const Group& group);
+  // Begins it as the group's next call and returns its number; a refused call gives the run back.
+  Result<std::uint64_t> start(Group& group, Run& run, RunCall call);
+  void give_back(Run& run);
+
+  Status progress();
+  // Until `is_done(argument)`.
+  Status wait_until(bool (*is_done)(const void* argument), const void* argument);
+  void sleep(Duration timeout) { links_.sleep(timeout); }
+
+  BufferCache& buffers() { return buffers_; }
+  Links& links() { return links_; }
+  const CommunicatorOptions& options() const { return options_; }
+  Endpoint& endpoint() { return endpoint_; }
+  const std::optional<CommunicatorFailure>& failure() const { return failure_; }
+
+  // Ends everything and tells the others; `rank` (of the links) is to blame, or kNobody.
+  Error fail(ErrorCode code, std::string message, std::uint32_t rank);
+  void close();
+  bool is_closed() const { return is_closed_; }
+
+ private:
+  friend struct Release;
+  // Came before its call was started here.
+  struct Early {
+    MessageHeader header{};
+    std::uint32_t peer = 0;  // rank of the links
+    std::vector<std::byte> payload;
+  };
+
+  Session(Endpoint& endpoint, ListenerId listener, Roster roster,
+          const CommunicatorOptions& options);
+  ~Session() override;
+
+  bool on_message(std::uint32_t peer, const MessageHeader& header,
+                  std::span<const std::byte> payload) override;
+  void on_written(std::uint32_t peer, std::uint32_t immediate, std::uint64_t bytes) override;
+  void on_write_done(std::uint64_t token) override;
+  void on_open(std::uint32_t peer) override;
+  void on_lost(std::uint32_t peer, bool is_orderly, std::string why) override;
+
+  Run* find_run(std::uint8_t group, std::uint32_t operation, std::uint32_t mask) const;
+  bool keep_early(std::uint32_t peer, const MessageHeader& header,
+                  std::span<const std::byte> payload);
+  void hand_over_early(const Group& group, Run& run);
+  void advance(Run& run);
+  void finish(Run& run);
+  void advance_all();
+  void on_idle_turn();
+  void finish_failing();
+  Error missing_neighbour(std::uint32_t peer) const;
+  void on_notice(std::uint32_t peer, std::span<const std::byte> payload);
+  void spread(const std::string& message, std::uint32_t rank);
+
+  Endpoint& endpoint_;
+  const ListenerId listener_;
+  const CommunicatorOptions options_;
+  std::size_t users_ = 1;
+  // The runs use links, pool and buffers: they go first.
+  Links links_;
+  MemoryPool pool_;
+  BufferCache buffers_;
+  std::vector<std::unique_ptr<Run>> runs_;
+  std::vector<Run*> free_runs_;
+  std::vector<Run*> active_;  // in start order
+  std::array<Group*, 256> groups_{};
+  std::uint8_t next_group_id_ = 0;
+  std::vector<Early> early_;
+  Time last_movement_{};
+  Time last_look_{};        // at the clock
+  bool has_moved_ = false;  // since last_movement_ was taken
+  bool is_idle_ = false;    // nothing came in the last turn
+  bool is_aborted_ = false;
+  bool is_closed_ = false;
+  std::optional<CommunicatorFailure> failure_;
+};
+
+}  // namespace spindrift::collectives

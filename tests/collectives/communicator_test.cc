@@ -1,0 +1,480 @@
+#include "collectives/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/call.h"
+#include "collectives/greeting.h"
+#include "collectives/links.h"
+#include "collectives/run.h"
+#include "collectives/session.h"
+#include "tests/collectives/call_case.h"
+#include "tests/collectives/fake_group.h"
+
+namespace spindrift::collectives {
+namespace {
+
+// One call after the other on one group.
+void expect_right(FakeGroup& group, const CallCase& one) {
+  std::vector<std::unique_ptr<RankBuffers>> buffers;
+  for (std::uint32_t rank = 0; rank < one.ranks; ++rank)
+    buffers.push_back(std::make_unique<RankBuffers>(one, rank));
+  for (std::uint32_t rank = 0; rank < one.ranks; ++rank) {
+    const Result<WorkId> started = group[rank].start(buffers[rank]->call());
+    ASSERT_TRUE(started.ok()) << one << ": " << started.error().message();
+  }
+  const Status status = group.run();
+  ASSERT_TRUE(status.ok()) << one << ": " << status.error().message();
+  for (std::uint32_t rank = 0; rank < one.ranks; ++rank) {
+    buffers[rank]->expect_right();
+    group[rank].forget_memory();
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+class EveryAlgorithmRuns : public testing::TestWithParam<const CollectiveAlgorithm*> {};
+
+TEST_P(EveryAlgorithmRuns, ForEveryCountAndGroupInAndOutOfPlace) {
+  const CollectiveAlgorithm& algorithm = *GetParam();
+  if (algorithm.collective == Collective::kBarrier) return;
+  for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
+    FakeGroup group({.ranks = ranks, .seed = ranks});
+    for (const std::uint64_t count : {0ULL, 1ULL, 2ULL, 31ULL, 33ULL, 1025ULL, 5003ULL}) {
+      for (const bool is_in_place : {false, true}) {
+        if (is_in_place && algorithm.collective == Collective::kAllToAllV) continue;
+        const std::uint32_t root = has_root(algorithm.collective) ? (ranks - 1) / 2 : 0;
+        expect_right(group, {.collective = algorithm.collective,
+                             .ranks = ranks,
+                             .count = count,
+                             .root = root,
+                             .is_in_place = is_in_place,
+                             .algorithm = std::string(algorithm.name)});
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(EveryAlgorithmRuns, WhateverIsLateAndWhateverQueueIsFull) {
+  const CollectiveAlgorithm& algorithm = *GetParam();
+  if (algorithm.collective == Collective::kBarrier) return;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const auto ranks = static_cast<std::uint32_t>(2 + seed % 6);
+    FakeGroup group({.ranks = ranks, .seed = seed, .full_percent = 60});
+    group.world().move_percent = static_cast<std::uint32_t>(5 + seed * 7);
+    const bool is_in_place = seed % 2 == 0 && algorithm.collective != Collective::kAllToAllV;
+    expect_right(group, {.collective = algorithm.collective,
+                         .ranks = ranks,
+                         .count = 9001,
+                         .root = has_root(algorithm.collective) ? ranks - 1 : 0,
+                         .is_in_place = is_in_place,
+                         .algorithm = std::string(algorithm.name)});
+    if (HasFailure()) return;
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<const CollectiveAlgorithm*>& info) {
+  return std::string(to_string(info.param->collective)) + "_" + std::string(info.param->name);
+}
+INSTANTIATE_TEST_SUITE_P(Plans, EveryAlgorithmRuns,
+                         testing::ValuesIn(collective_algorithms().begin(),
+                                           collective_algorithms().end()),
+                         name_of);
+
+TEST(Communicator, ReducesEveryTypeByEveryOperation) {
+  for (const std::uint32_t ranks : {1U, 2U, 3U, 7U, 9U}) {
+    FakeGroup group({.ranks = ranks});
+    for (const Collective collective :
+         {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
+      for (const DataType type : kAllTypes) {
+        for (const ReduceOp op : kAllOps) {
+          for (const std::uint64_t count : {77ULL, 2111ULL}) {
+            expect_right(
+                group,
+                {.collective = collective, .ranks = ranks, .count = count, .type = type, .op = op});
+            if (HasFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Communicator, MovesEveryTypeByEveryCollective) {
+  FakeGroup group({.ranks = 5});
+  for (const Collective collective : all_collectives()) {
+    if (collective == Collective::kBarrier || collective == Collective::kSendReceive) continue;
+    for (const DataType type : kAllTypes)
+      expect_right(group, {.collective = collective, .ranks = 5, .count = 801, .type = type});
+  }
+}
+
+TEST(Communicator, RunsTheLargestGroup) {
+  FakeGroup group({.ranks = kMaxRanks});
+  for (const Collective collective : all_collectives()) {
+    if (collective == Collective::kBarrier || collective == Collective::kSendReceive) continue;
+    expect_right(group, {.collective = collective, .ranks = kMaxRanks, .count = 301});
+  }
+  for (const char* algorithm : {"ring", "mesh", "tree", "halving_doubling"})
+    expect_right(group, {.ranks = kMaxRanks, .count = 40001, .algorithm = algorithm});
+}
+
+TEST(Communicator, ABarrierHoldsUntilAllAreThere) {
+  FakeGroup group({.ranks = 4});
+  for (const std::uint32_t rank : {0U, 1U, 3U})
+    ASSERT_TRUE(group[rank].start({.collective = Collective::kBarrier}).ok());
+  for (int turn = 0; turn < 2000; ++turn)
+    ASSERT_TRUE(group[turn % 4].progress().ok());
+  for (const std::uint32_t rank : {0U, 1U, 3U})
+    EXPECT_FALSE(group[rank].is_done());
+  ASSERT_TRUE(group[2].start({.collective = Collective::kBarrier}).ok());
+  EXPECT_TRUE(group.run().ok());
+}
+
+TEST(Communicator, GroupsOfMessagesMatchInOrderAndReachTheOwnRank) {
+  FakeGroup group({.ranks = 3});
+  // Each rank sends a short and a long message to every rank, itself too.
+  constexpr std::uint64_t kLong = 4000;
+  std::vector<std::vector<float>> sent(3);
+  std::vector<std::vector<float>> got(3, std::vector<float>(3 * (kLong + 1)));
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    for (std::uint64_t i = 0; i < kLong + 1; ++i)
+      sent[rank].push_back(static_cast<float>(rank * 10000 + i));
+    std::vector<Transfer> transfers;
+    for (std::uint32_t peer = 0; peer < 3; ++peer) {
+      float* const place = got[rank].data() + peer * (kLong + 1);
+      transfers.push_back({.peer = peer, .is_send = true, .data = sent[rank].data(), .count = 1});
+      transfers.push_back(
+          {.peer = peer, .is_send = true, .data = sent[rank].data() + 1, .count = kLong});
+      transfers.push_back({.peer = peer, .data = place, .count = 1});
+      transfers.push_back({.peer = peer, .data = place + 1, .count = kLong});
+    }
+    CollectiveCall call{.collective = Collective::kSendReceive};
+    call.transfers = transfers;
+    ASSERT_TRUE(group[rank].start(call).ok());
+  }
+  ASSERT_TRUE(group.run().ok());
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    for (std::uint32_t peer = 0; peer < 3; ++peer) {
+      for (std::uint64_t i = 0; i < kLong + 1; ++i)
+        ASSERT_EQ(got[rank][peer * (kLong + 1) + i], sent[peer][i]);
+    }
+  }
+}
+
+TEST(Communicator, AllToAllVMovesADifferentLengthBetweenEachPair) {
+  constexpr std::uint32_t kRanks = 5;
+  FakeGroup group({.ranks = kRanks});
+  const auto length = [](std::uint32_t from, std::uint32_t to) {
+    return std::uint64_t{from} * 700 * to + (from == to ? 3 : 0);
+  };
+  struct Tables {
+    std::vector<std::uint64_t> input_counts, input_offsets, output_counts, output_offsets;
+    std::vector<std::int32_t> input, output;
+  };
+  std::vector<Tables> tables(kRanks);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    Tables& own = tables[rank];
+    for (std::uint32_t peer = 0; peer < kRanks; ++peer) {
+      own.input_counts.push_back(length(rank, peer));
+      own.input_offsets.push_back(own.input.size());
+      for (std::uint64_t i = 0; i < length(rank, peer); ++i)
+        own.input.push_back(static_cast<std::int32_t>(rank * 1000000 + peer * 100000 + i));
+      own.output_counts.push_back(length(peer, rank));
+      own.output_offsets.push_back(own.output.size());
+      own.output.resize(own.output.size() + length(peer, rank) + 1, -1);  // a gap between blocks
+    }
+    CollectiveCall call{.collective = Collective::kAllToAllV,
+                        .input = own.input.data(),
+                        .output = own.output.data(),
+                        .type = DataType::kInt32};
+    call.input_counts = own.input_counts;
+    call.input_offsets = own.input_offsets;
+    call.output_counts = own.output_counts;
+    call.output_offsets = own.output_offsets;
+    ASSERT_TRUE(group[rank].start(call).ok());
+  }
+  const Status status = group.run();
+  ASSERT_TRUE(status.ok()) << status.error().message();
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    for (std::uint32_t peer = 0; peer < kRanks; ++peer) {
+      const std::int32_t* const block =
+          tables[rank].output.data() + tables[rank].output_offsets[peer];
+      for (std::uint64_t i = 0; i < length(peer, rank); ++i)
+        ASSERT_EQ(block[i], static_cast<std::int32_t>(peer * 1000000 + rank * 100000 + i));
+      ASSERT_EQ(block[length(peer, rank)], -1) << "wrote into the gap";
+    }
+  }
+}
+
+// Several calls of all kinds under way at once, started by each rank whenever it likes.
+TEST(Communicator, CallsOverlapInAnyWayAndMatchByOrder) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed * 977);
+    const auto ranks = static_cast<std::uint32_t>(2 + rng.below(6));
+    FakeGroup group({.ranks = ranks, .seed = seed, .full_percent = seed % 3 == 0 ? 40U : 0U});
+    std::vector<CallCase> cases;
+    for (int i = 0; i < 30; ++i) {
+      const CollectiveAlgorithm& algorithm =
+          *collective_algorithms()[rng.below(collective_algorithms().size())];
+      if (algorithm.collective == Collective::kBarrier) continue;
+      cases.push_back(
+          {.collective = algorithm.collective,
+           .ranks = ranks,
+           .count = rng.below(3) == 0 ? 2000 + rng.below(5000) : rng.below(400),
+           .root = static_cast<std::uint32_t>(rng.below(ranks)),
+           .is_in_place = rng.below(2) == 0 && algorithm.collective != Collective::kAllToAllV,
+           .algorithm = std::string(algorithm.name),
+           .seed = seed * 100 + static_cast<std::uint64_t>(i)});
+    }
+    std::vector<std::vector<std::unique_ptr<RankBuffers>>> buffers(ranks);
+    std::vector<std::size_t> started(ranks, 0);
+    for (std::uint64_t left = ranks * cases.size(); left > 0;) {
+      const auto rank = static_cast<std::uint32_t>(rng.below(ranks));
+      if (started[rank] < cases.size() && rng.below(4) == 0) {
+        buffers[rank].push_back(std::make_unique<RankBuffers>(cases[started[rank]++], rank));
+        const Result<WorkId> work = group[rank].start(buffers[rank].back()->call());
+        ASSERT_TRUE(work.ok()) << work.error().message();
+        --left;
+      }
+      const Status status = group[rank].progress();
+      ASSERT_TRUE(status.ok()) << status.error().message();
+    }
+    const Status status = group.run();
+    ASSERT_TRUE(status.ok()) << status.error().message();
+    for (const auto& own : buffers) {
+      for (const std::unique_ptr<RankBuffers>& one : own)
+        one->expect_right();
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Communicator, ARankThatRunsFarAheadIsMadeToWaitAndNothingIsLost) {
+  FakeGroup group({.ranks = 2});
+  constexpr int kCalls = 6000;
+  std::int32_t value = 0;
+  std::vector<std::int32_t> got(kCalls, -1);
+  for (std::int32_t i = 0; i < kCalls; ++i) {
+    value = i;
+    const CollectiveCall call{.collective = Collective::kBroadcast,
+                              .input = &value,
+                              .output = &value,
+                              .count = 1,
+                              .type = DataType::kInt32};
+    Result<WorkId> work = group[0].start(call);
+    for (int turn = 0; turn < 50 && !group[0].is_done(); ++turn) {
+      ASSERT_TRUE(group[0].progress().ok());
+      ASSERT_TRUE(group[1].progress().ok());
+    }
+    ASSERT_TRUE(work.ok()) << work.error().message();
+    if (!group[0].is_done()) break;  // made to wait
+  }
+  for (std::int32_t i = 0; i < kCalls; ++i) {
+    const CollectiveCall call{.collective = Collective::kBroadcast,
+                              .output = &got[static_cast<std::size_t>(i)],
+                              .count = 1,
+                              .type = DataType::kInt32};
+    if (i > value) break;
+    ASSERT_TRUE(group[1].start(call).ok());
+    ASSERT_TRUE(group.run().ok());
+    ASSERT_EQ(got[static_cast<std::size_t>(i)], i);
+  }
+}
+
+TEST(Communicator, ASplitOfOneRankIsAGroupOfItsOwnOrNone) {
+  FakeGroup alone({.ranks = 1});
+  auto child = alone[0].split(3, 0);
+  ASSERT_TRUE(child.ok());
+  ASSERT_NE(child.value(), nullptr);
+  EXPECT_EQ(child.value()->ranks(), 1U);
+  float value = 5;
+  float sum = 0;
+  ASSERT_TRUE(child.value()->all_reduce({.input = &value, .output = &sum, .count = 1}).ok());
+  EXPECT_EQ(sum, 5);
+  auto nobody = alone[0].split(-1, 0);
+  ASSERT_TRUE(nobody.ok());
+  EXPECT_EQ(nobody.value(), nullptr);
+}
+
+TEST(Communicator, NamesTheRankThatMakesAnotherCall) {
+  FakeGroup group({.ranks = 2});
+  float value = 1;
+  const CollectiveCall sum{.input = &value, .output = &value, .count = 1};
+  CollectiveCall longer = sum;
+  longer.count = 0;
+  longer.collective = Collective::kAllReduce;
+  longer.op = ReduceOp::kMax;
+  float other = 1;
+  longer.input = longer.output = &other;
+  longer.count = 1;
+  ASSERT_TRUE(group[0].start(sum).ok());
+  ASSERT_TRUE(group[1].start(longer).ok());
+  const Status status = group.run();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message().find("another call"), std::string::npos)
+      << status.error().message();
+}
+
+TEST(Communicator, RefusesWhatItCannotDoAndGoesOn) {
+  FakeGroup group({.ranks = 2});
+  std::vector<float> data(100, 1.0F);
+  const auto code = [&](const CollectiveCall& call) { return group[0].start(call).error().code(); };
+  EXPECT_EQ(code({.input = data.data(), .output = data.data() + 1, .count = 50}),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code({.input = nullptr, .output = data.data(), .count = 50}),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code({.collective = Collective::kBroadcast, .output = data.data(), .root = 2}),
+            ErrorCode::kInvalidArgument);
+  CollectiveCall call{.input = data.data(), .output = data.data(), .count = 1};
+  call.algorithm = "rign";
+  EXPECT_EQ(code(call), ErrorCode::kInvalidArgument);
+  expect_right(group, {.count = 100});
+}
+
+TEST(Communicator, RefusesMoreCallsThanMayBeUnderWay) {
+  FakeGroup group({.ranks = 2});
+  std::vector<float> data(Communicator::kMaxInFlight + 1, 1.0F);
+  for (std::uint32_t i = 0; i < Communicator::kMaxInFlight; ++i) {
+    ASSERT_TRUE(group[0].start({.input = &data[i], .output = &data[i], .count = 1}).ok());
+  }
+  float& last = data.back();
+  EXPECT_EQ(group[0].start({.input = &last, .output = &last, .count = 1}).error().code(),
+            ErrorCode::kUnavailable);
+}
+
+TEST(Communicator, ADeadRankIsNamedByAllOthersWithItsAddressAndTheCause) {
+  FakeGroup group({.ranks = 4, .algorithm = "ring"});
+  std::vector<std::vector<float>> data(4, std::vector<float>(50000, 1.0F));
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    ASSERT_TRUE(group[rank]
+                    .start({.input = data[rank].data(),
+                            .output = data[rank].data(),
+                            .count = data[rank].size()})
+                    .ok());
+  }
+  for (int turn = 0; turn < 40; ++turn)
+    ASSERT_TRUE(group[static_cast<std::uint32_t>(turn % 4)].progress().ok());
+  group.endpoint(1).die("no answer for 5 s");
+  std::vector<bool> has_failed(4, false);
+  for (int turn = 0; turn < 100000; ++turn) {
+    const auto rank = static_cast<std::uint32_t>(turn % 4);
+    if (rank != 1 && !group[rank].progress().ok()) has_failed[rank] = true;
+  }
+  for (const std::uint32_t rank : {0U, 2U, 3U}) {
+    ASSERT_TRUE(has_failed[rank]) << rank;
+    ASSERT_TRUE(group[rank].failure().has_value());
+    EXPECT_EQ(group[rank].failure()->rank, 1U);
+    const std::string& message = group[rank].failure()->error.message();
+    EXPECT_NE(message.find("rank 1 (fake://1)"), std::string::npos) << message;
+    EXPECT_NE(message.find("no answer for 5 s"), std::string::npos) << message;
+    EXPECT_TRUE(group[rank].is_done());
+    EXPECT_FALSE(group[rank].start({}).ok()) << "an error is final";
+  }
+}
+
+TEST(Communicator, AnAbortIsHeardByTheOthers) {
+  FakeGroup group({.ranks = 3, .algorithm = "ring"});
+  std::vector<float> data(3, 1.0F);
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    ASSERT_TRUE(group[rank].start({.input = &data[rank], .output = &data[rank], .count = 1}).ok());
+  ASSERT_TRUE(group.run().ok());
+  for (const std::uint32_t rank : {0U, 1U})
+    ASSERT_TRUE(group[rank].start({.input = &data[rank], .output = &data[rank], .count = 1}).ok());
+  group[2].abort("out of memory");
+  EXPECT_TRUE(group[2].failure().has_value());
+  for (const std::uint32_t rank : {0U, 1U}) {
+    Status status = ok_status();
+    for (int turn = 0; turn < 10000 && status.ok(); ++turn)
+      status = group[rank].progress();
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(group[rank].failure()->rank, 2U);
+    EXPECT_NE(status.error().message().find("out of memory"), std::string::npos)
+        << status.error().message();
+  }
+}
+
+TEST(Communicator, SaysWhomItWaitsForWhenNothingMoves) {
+  FakeGroup group({.ranks = 3});
+  float value = 1;
+  ASSERT_TRUE(group[0].start({.input = &value, .output = &value, .count = 1}).ok());
+  Status status = ok_status();
+  for (int turn = 0; turn < 10'000'000 && status.ok(); ++turn) {
+    status = group[0].progress();
+    (void)group[1].progress();
+    (void)group[2].progress();
+  }
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code(), ErrorCode::kTimedOut);
+  EXPECT_NE(status.error().message().find("receiving from rank 1 (fake://1)"), std::string::npos)
+      << status.error().message();
+}
+
+TEST(Communicator, DeterministicResultsAreTheSameByEveryAlgorithmThatIsAllowed) {
+  // Not exact: 1e8 swallows small addends, so the order shows.
+  const auto value = [](std::uint32_t rank, std::size_t i) {
+    return rank % 3 == 1 ? 1e8F + static_cast<float>(i) : 0.3F * static_cast<float>(rank + i);
+  };
+  constexpr std::uint32_t kRanks = 6;
+  constexpr std::size_t kCount = 3000;
+  std::vector<float> expected(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    expected[i] = value(0, i);
+    for (std::uint32_t rank = 1; rank < kRanks; ++rank)
+      expected[i] += value(rank, i);
+  }
+  FakeGroup group({.ranks = kRanks, .is_deterministic = true});
+  for (const char* algorithm : {"", "direct", "mesh"}) {
+    std::vector<std::vector<float>> data(kRanks, std::vector<float>(kCount));
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      for (std::size_t i = 0; i < kCount; ++i)
+        data[rank][i] = value(rank, i);
+      CollectiveCall call{.input = data[rank].data(), .output = data[rank].data(), .count = kCount};
+      call.algorithm = algorithm;
+      ASSERT_TRUE(group[rank].start(call).ok());
+    }
+    ASSERT_TRUE(group.run().ok());
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      ASSERT_EQ(data[rank], expected) << algorithm;
+  }
+  CollectiveCall call{.count = 0};
+  call.algorithm = "ring";
+  EXPECT_EQ(group[0].start(call).error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(Communicator, ExplainsWhatItChoosesAndWhatItLeavesOut) {
+  FakeGroup group({.ranks = 8, .algorithm = "broadcast:tree"});
+  CollectiveCall call{.count = 2};
+  const AlgorithmChoice tiny = group[0].explain(call).value();
+  EXPECT_EQ(tiny.algorithm, "direct");
+  EXPECT_GE(tiny.candidates.size(), 5U);
+  EXPECT_NE(tiny.reason.find("cost model"), std::string::npos);
+  call.count = 1U << 24;
+  EXPECT_NE(group[0].explain(call).value().algorithm, "direct");
+  call.collective = Collective::kBroadcast;
+  const AlgorithmChoice forced = group[0].explain(call).value();
+  EXPECT_EQ(forced.algorithm, "tree");
+  EXPECT_NE(forced.reason.find("asked"), std::string::npos);
+}
+
+TEST(Greeting, StrangersAndOtherGroupsAreToldWhy) {
+  const Greeting own{.nonce = 5, .from = 1, .to = 2, .ranks = 4, .slice_bytes = 1024};
+  std::uint32_t from = 9;
+  EXPECT_EQ(why_not(own, serialize(own), from), "");
+  EXPECT_EQ(from, 1U);
+  Greeting other = own;
+  other.nonce = 6;
+  EXPECT_NE(why_not(own, serialize(other), from).find("another job"), std::string::npos);
+  other = own;
+  other.to = 3;
+  EXPECT_NE(why_not(own, serialize(other), from).find("calls rank 3"), std::string::npos);
+  other = own;
+  other.slice_bytes = 2048;
+  EXPECT_NE(why_not(own, serialize(other), from).find("slices"), std::string::npos);
+  const std::vector<std::byte> wire = serialize(own);
+  for (std::size_t length = 0; length < wire.size(); ++length)
+    EXPECT_NE(why_not(own, std::span(wire).first(length), from), "") << length;
+}
+
+}  // namespace
+}  // namespace spindrift::collectives

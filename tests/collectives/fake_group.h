@@ -1,0 +1,76 @@
+#pragma once
+// Communicators of all ranks in one thread, over fake endpoints.
+#include <memory>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "tests/collectives/fake_endpoint.h"
+
+namespace spindrift::collectives {
+
+struct FakeGroupOptions {
+  std::uint32_t ranks = 2;
+  std::uint64_t seed = 1;
+  std::uint32_t full_percent = 0;
+  std::uint32_t slice_bytes = 1024;
+  std::uint32_t slices_in_flight = 4;
+  bool is_deterministic = false;
+  std::string algorithm{};
+};
+
+class FakeGroup {
+ public:
+  explicit FakeGroup(const FakeGroupOptions& options) : world_(options.seed) {
+    Roster roster{.nonce = 7, .addresses = {}};
+    for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
+      roster.addresses.push_back("fake://" + std::to_string(rank));
+    for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+      endpoints_.push_back(std::make_unique<FakeEndpoint>(world_, roster.addresses[rank]));
+      endpoints_.back()->full_percent = options.full_percent;
+      CommunicatorOptions own;
+      own.rank = rank;
+      own.ranks = options.ranks;
+      own.slice_bytes = options.slice_bytes;
+      own.slices_in_flight = options.slices_in_flight;
+      own.stall_timeout = std::chrono::milliseconds(500);
+      own.is_deterministic = options.is_deterministic;
+      own.algorithm = options.algorithm;
+      communicators_.push_back(
+          assemble(
+              {.endpoint = endpoints_.back().get(), .listener = ListenerId{1}, .roster = roster},
+              own, false)
+              .value());
+    }
+  }
+
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(communicators_.size()); }
+  Communicator& operator[](std::uint32_t rank) { return *communicators_[rank]; }
+  FakeEndpoint& endpoint(std::uint32_t rank) { return *endpoints_[rank]; }
+  FakeWorld& world() { return world_; }
+
+  // Turns of `who` in random order until all their calls are done or one fails.
+  Status run(const std::vector<std::uint32_t>& who) {
+    for (std::uint32_t turn = 0; turn < 20'000'000; ++turn) {
+      const std::uint32_t rank = who[world_.rng.below(who.size())];
+      if (Status status = communicators_[rank]->progress(); !status.ok()) return status;
+      bool is_over = true;
+      for (const std::uint32_t one : who)
+        is_over = is_over && communicators_[one]->is_done();
+      if (is_over) return ok_status();
+    }
+    return Error(ErrorCode::kTimedOut, "the group did not finish");
+  }
+  Status run() {
+    std::vector<std::uint32_t> all(ranks());
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank)
+      all[rank] = rank;
+    return run(all);
+  }
+
+ private:
+  FakeWorld world_;
+  std::vector<std::unique_ptr<FakeEndpoint>> endpoints_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;  // before the endpoints go
+};
+
+}  // namespace spindrift::collectives
