@@ -21,14 +21,14 @@ using Clock = std::chrono::steady_clock;
 // A run of the tool whose output is read as it comes.
 class ToolRun final {
  public:
-  explicit ToolRun(const std::string& arguments) {
+  explicit ToolRun(const std::string& arguments, const std::string& operation = "allreduce") {
     EXPECT_EQ(::pipe2(out_.data(), O_CLOEXEC), 0);
     EXPECT_EQ(::pipe2(err_.data(), O_CLOEXEC), 0);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out_[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, err_[1], STDERR_FILENO);
-    std::vector<std::string> words{SPINDRIFT_TOOL, "coll", "allreduce"};
+    std::vector<std::string> words{SPINDRIFT_TOOL, "coll", operation};
     std::size_t start = 0;
     for (std::size_t end = 0; end != std::string::npos && !arguments.empty(); start = end + 1) {
       end = arguments.find(' ', start);
@@ -138,6 +138,45 @@ TEST(CollTool, ZeroAndOddCountsAndOneRankWork) {
   EXPECT_EQ(one.wait(), 0) << one.errors;
 }
 
+TEST(CollTool, EveryOperationPrintsRightResultsUnderItsNameInNcclTests) {
+  const std::vector<std::pair<std::string, std::string>> operations{
+      {"allreduce", "all_reduce_perf"},  {"reduce_scatter", "reduce_scatter_perf"},
+      {"all_gather", "all_gather_perf"}, {"broadcast -r 1", "broadcast_perf"},
+      {"reduce -r 2", "reduce_perf"},    {"alltoall", "alltoall_perf"},
+      {"alltoallv", "alltoallv_perf"},   {"gather -r 1", "gather_perf"},
+      {"scatter", "scatter_perf"},       {"barrier", "barrier_perf"},
+      {"sendrecv", "sendrecv_perf"}};
+  for (const auto& [operation, title] : operations) {
+    const std::string name = operation.substr(0, operation.find(' '));
+    ToolRun run("--ranks 3 -b 1 -e 100K -f 7 -n 2" + operation.substr(name.size()), name);
+    EXPECT_EQ(run.wait(), 0) << operation << ": " << run.errors;
+    EXPECT_NE(run.output.find("values : 0 OK"), std::string::npos) << run.output;
+    EXPECT_NE(run.output.find("Collective test concluded: " + title), std::string::npos)
+        << run.output;
+    EXPECT_NE(run.output.find("# Ranks at"), std::string::npos) << run.output;
+  }
+}
+
+TEST(CollTool, EveryTypeAndReductionIsVerified) {
+  for (const char* type : {"double", "half", "bfloat16", "int8", "uint8", "int16", "uint16",
+                           "int32", "uint32", "int64", "uint64"}) {
+    ToolRun run(std::string("--ranks 3 -b 10000 -n 1 -d ") + type);
+    EXPECT_EQ(run.wait(), 0) << type << ": " << run.errors << run.output;
+  }
+  for (const char* op : {"prod", "min", "max", "avg"}) {
+    for (const char* type : {"float", "half", "bfloat16", "int32"}) {
+      ToolRun run(std::string("--ranks 3 -b 10000 -n 1 -o ") + op + " -d " + type);
+      EXPECT_EQ(run.wait(), 0) << op << " " << type << ": " << run.errors << run.output;
+    }
+  }
+}
+
+TEST(CollTool, ARootBeyondTheRanksIsAUsageError) {
+  ToolRun run("--ranks 2 -r 2", "broadcast");
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_NE(run.errors.find("-r 2 of 2 ranks"), std::string::npos) << run.errors;
+}
+
 TEST(CollTool, CorruptedPacketsNeverReachTheResults) {
   ToolRun run("--ranks 2 -b 1M -e 1M -n 5 --fault corrupt=2%,seed=1");
   EXPECT_EQ(run.wait(), 0) << run.errors;
@@ -158,6 +197,7 @@ TEST(CollTool, ReplaysAModelBucketByBucket) {
   EXPECT_EQ(run.wait(), 0) << run.errors;
   EXPECT_NE(run.output.find("161 tensors, 25557032 parameters"), std::string::npos) << run.output;
   EXPECT_NE(run.output.find("Steps per second"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("Time per step"), std::string::npos) << run.output;
   EXPECT_NE(run.output.find("values : 0 OK"), std::string::npos) << run.output;
 }
 
@@ -222,8 +262,8 @@ TEST(CollTool, WrongArgumentsAreOneSentenceAndExitCode2) {
                                 "--ranks 2 -b 2M -e 1M",
                                 "--ranks 2 --rank 0",
                                 "--ranks 2 --rank 2 --rendezvous 127.0.0.1:9",
-                                "--ranks 2 -d half",
-                                "--ranks 2 -o max",
+                                "--ranks 2 -d float8",
+                                "--ranks 2 -o xor",
                                 "--ranks 2 --cc nobody",
                                 "--ranks 2 --path-selector nobody",
                                 "--ranks 2 --workload /nowhere",
@@ -233,6 +273,7 @@ TEST(CollTool, WrongArgumentsAreOneSentenceAndExitCode2) {
                                 "--ranks 2 -b 0 -e 8 -f 2",
                                 "--ranks 2 -c 2",
                                 "--ranks 2 --bucket-mb 3",
+                                "--ranks 2 --backward-ms 3",
                                 "--ranks 2 --workload resnet50 -b 4",
                                 "--ranks 2 --workload /dev/null",
                                 "--ranks 2 --crc no",

@@ -1,10 +1,16 @@
 // tools/coll: what needs no network.
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
-#include <numeric>
+#include <memory>
+#include <span>
 
 #include <gtest/gtest.h>
 
 #include "tools/coll/account.h"
+#include "tools/coll/call_buffers.h"
+#include "tools/coll/operations.h"
 #include "tools/coll/pattern.h"
 #include "tools/coll/report.h"
 #include "tools/coll/table.h"
@@ -17,11 +23,30 @@ TEST(CollTable, PrintsRowsLetterByLetterAsNcclTestsDo) {
   Row row;
   row.bytes = 1048576;
   row.count = 262144;
-  row.out_of_place = {.time_us = 95.34, .wrong = 0};
-  row.in_place = {.time_us = 93.10, .wrong = std::nullopt};
-  EXPECT_EQ(table_row(row, DataType::kFloat32, ReduceOp::kSum, 8),
+  row.out_of_place = {.time_us = 95.34, .wrong = 0, .ranks = {}};
+  row.in_place = Outcome{.time_us = 93.10, .wrong = std::nullopt, .ranks = {}};
+  EXPECT_EQ(table_row(row, Options{}, 8),
             "     1048576        262144     float     sum      -1    95.34   11.00   19.25       0 "
             "   93.10   11.26   19.71    N/A\n");
+  row.in_place.reset();
+  Options options;
+  options.collective = Collective::kBroadcast;
+  options.root = 3;
+  options.type = DataType::kBfloat16;
+  EXPECT_EQ(table_row(row, options, 8),
+            "     1048576        262144  bfloat16    none       3    95.34   11.00   11.00       0 "
+            "     N/A     N/A     N/A     N/A\n");
+}
+
+TEST(CollTable, SpreadNamesTheSlowRankAndTheSlowCall) {
+  Row row;
+  row.bytes = 64;
+  row.out_of_place.ranks = {{.mean_us = 5, .slowest_us = 40},
+                            {.mean_us = 9, .slowest_us = 12},
+                            {.mean_us = 4, .slowest_us = 8}};
+  EXPECT_EQ(spread_line(row),
+            "# Ranks at 64 bytes     : 4.00 us at rank 2 to 9.00 us at rank 1; slowest call 40.00 "
+            "us at rank 0\n");
 }
 
 TEST(CollTable, HeaderNamesTheColumnsInThePlacesOfTheRows) {
@@ -31,10 +56,11 @@ TEST(CollTable, HeaderNamesTheColumnsInThePlacesOfTheRows) {
 }
 
 TEST(CollTable, FooterSaysWhetherResultsWereRight) {
-  EXPECT_EQ(table_footer(0, 19.48),
+  EXPECT_EQ(table_footer(Collective::kAllReduce, 0, 19.48),
             "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 19.48 \n#\n"
             "# Collective test concluded: all_reduce_perf\n#\n");
-  EXPECT_NE(table_footer(3, 1).find("Out of bounds values : 3 FAILED"), std::string::npos);
+  EXPECT_NE(table_footer(Collective::kAllGather, 3, 1).find("Out of bounds values : 3 FAILED"),
+            std::string::npos);
 }
 
 TEST(CollTable, NumbersLoseDecimalsBeforeTheyLeaveTheirColumn) {
@@ -48,44 +74,150 @@ TEST(CollTable, NumbersLoseDecimalsBeforeTheyLeaveTheirColumn) {
 }
 
 TEST(CollTable, BusBandwidthIsWhatTheSlowestLinkCarries) {
-  const Bandwidth bandwidth = bandwidth_of(1'000'000, 1000, 4);
+  const Bandwidth bandwidth = bandwidth_of(Collective::kAllReduce, 1'000'000, 1000, 4);
   EXPECT_DOUBLE_EQ(bandwidth.algorithm_gbs, 1);
   EXPECT_DOUBLE_EQ(bandwidth.bus_gbs, 1.5);
-  EXPECT_EQ(bandwidth_of(1000, 1, 1).bus_gbs, 0);
-  EXPECT_EQ(bandwidth_of(0, 0, 4).bus_gbs, 0);
+  EXPECT_DOUBLE_EQ(bandwidth_of(Collective::kAllToAll, 1'000'000, 1000, 4).bus_gbs, 0.75);
+  EXPECT_DOUBLE_EQ(bandwidth_of(Collective::kBroadcast, 1'000'000, 1000, 4).bus_gbs, 1);
+  EXPECT_EQ(bandwidth_of(Collective::kAllReduce, 1000, 1, 1).bus_gbs, 0);
+  EXPECT_EQ(bandwidth_of(Collective::kAllReduce, 0, 0, 4).bus_gbs, 0);
 }
 
-TEST(CollPattern, SumsOfAllRanksCountAsRight) {
-  const Pattern pattern(5);
-  std::vector<float> sum(70000);
-  for (std::uint32_t rank = 0; rank < 5; ++rank) {
-    for (std::size_t i = 0; i < sum.size(); ++i)
-      sum[i] += Pattern::value(rank, 100 + i);
+TEST(CollOperations, SizesAreThoseThatNcclTestsCounts) {
+  const auto count = [](Collective collective) {
+    return count_for(operation_of(collective), 4096, DataType::kFloat32, 4);
+  };
+  EXPECT_EQ(count(Collective::kAllReduce), 1024U);
+  EXPECT_EQ(count(Collective::kAllGather), 256U);
+  EXPECT_EQ(count(Collective::kAllToAllV), 102U);  // 4096 / 4 / (1 + 2 + 3 + 4)
+  EXPECT_EQ(count(Collective::kBarrier), 0U);
+  EXPECT_EQ(operations().size(), all_collectives().size());
+  for (const Operation& operation : operations()) {
+    const std::uint64_t bytes = bytes_for(operation, 7, DataType::kFloat16, 5);
+    if (operation.collective == Collective::kBarrier) continue;
+    EXPECT_EQ(count_for(operation, bytes, DataType::kFloat16, 5), 7U) << operation.name;
   }
-  EXPECT_EQ(pattern.count_wrong(sum, 100), 0U);
 }
 
-TEST(CollPattern, CountsMissingTwiceAddedMisplacedAndUnwrittenElements) {
-  const Pattern pattern(2);
-  std::vector<float> sum(1000);
-  for (std::size_t i = 0; i < sum.size(); ++i)
-    sum[i] = Pattern::value(0, i) + Pattern::value(1, i);
-  ASSERT_EQ(pattern.count_wrong(sum, 0), 0U);
-  std::vector<float> broken = sum;
-  broken[7] = std::numeric_limits<float>::quiet_NaN();
-  broken[8] += 1;
-  EXPECT_EQ(pattern.count_wrong(broken, 0), 2U);
-  EXPECT_GT(pattern.count_wrong(sum, 1), 900U);
-  Pattern::fill(broken, 0, 0);
-  EXPECT_GT(pattern.count_wrong(broken, 0), 900U);
-}
+constexpr std::array kAllTypes{DataType::kFloat32,  DataType::kFloat64, DataType::kFloat16,
+                               DataType::kBfloat16, DataType::kInt8,    DataType::kUint8,
+                               DataType::kInt16,    DataType::kUint16,  DataType::kInt32,
+                               DataType::kUint32,   DataType::kInt64,   DataType::kUint64};
 
-TEST(CollPattern, SumsAreExactForTheLargestGroup) {
-  for (std::uint64_t i = 0; i < 100000; ++i) {
-    const float value = Pattern::value(63, i);
-    ASSERT_EQ(value, static_cast<float>(static_cast<int>(value)));
-    ASSERT_LE(value < 0 ? -value : value, 128.0F);  // 64 * 128 is far below 2^24
+TEST(CollPattern, EveryTypeCarriesItsValuesAndNoticesOneThatDiffers) {
+  for (const DataType type : kAllTypes) {
+    Pattern pattern(type, ReduceOp::kSum, 4);
+    std::vector<std::byte> buffer(70000 * bytes_of(type));
+    pattern.fill(buffer, 2, 100);
+    EXPECT_EQ(pattern.count_wrong(buffer, 2, 100), 0U) << to_string(type);
+    EXPECT_GT(pattern.count_wrong(buffer, 1, 100), 10000U) << to_string(type);
+    EXPECT_GT(pattern.count_wrong(buffer, 2, 101), 10000U) << to_string(type);
+    buffer[65000 * bytes_of(type)] ^= std::byte{0x55};
+    EXPECT_EQ(pattern.count_wrong(buffer, 2, 100), 1U) << to_string(type);
   }
+}
+
+TEST(CollPattern, ReductionsOfFloatsAreThoseOfAllRanks) {
+  for (const ReduceOp op :
+       {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
+    Pattern pattern(DataType::kFloat32, op, 5);
+    std::vector<float> result(1000);
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      result[i] = static_cast<float>(pattern.value(0, 7 + i));
+      for (std::uint32_t rank = 1; rank < 5; ++rank) {
+        const auto value = static_cast<float>(pattern.value(rank, 7 + i));
+        if (op == ReduceOp::kProduct) result[i] *= value;
+        if (op == ReduceOp::kMin) result[i] = std::min(result[i], value);
+        if (op == ReduceOp::kMax) result[i] = std::max(result[i], value);
+        if (op == ReduceOp::kSum || op == ReduceOp::kAverage) result[i] += value;
+      }
+      if (op == ReduceOp::kAverage) result[i] *= 0.2F;  // rounded otherwise than a division
+    }
+    EXPECT_EQ(pattern.count_wrong_reduced(std::as_bytes(std::span(result)), 7), 0U)
+        << to_string(op);
+    result[3] += 1;
+    result[4] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_EQ(pattern.count_wrong_reduced(std::as_bytes(std::span(result)), 7), 2U)
+        << to_string(op);
+  }
+}
+
+TEST(CollPattern, SumsAndProductsOfTheLargestGroupFitIntoHalfAndBfloat16) {
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16, DataType::kUint8}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct}) {
+      const Pattern pattern(type, op, kMaxRanks);
+      for (std::uint64_t i = 0; i < 5000; ++i) {
+        std::int64_t result = op == ReduceOp::kSum ? 0 : 1;
+        for (std::uint32_t rank = 0; rank < kMaxRanks; ++rank) {
+          const std::int64_t value = pattern.value(rank, i);
+          result = op == ReduceOp::kSum ? result + value : result * value;
+        }
+        ASSERT_LT(result, 256);
+      }
+    }
+  }
+}
+
+// A call as an ideal communicator would run it, over the buffers of all ranks.
+void run_ideally(std::vector<CollectiveCall> calls) {
+  const auto ranks = static_cast<std::uint32_t>(calls.size());
+  const CollectiveCall& first = calls.front();
+  const std::size_t bytes = first.count * bytes_of(first.type);
+  std::vector<std::vector<std::byte>> inputs;
+  for (const CollectiveCall& call : calls) {
+    const auto* from = static_cast<const std::byte*>(call.input);
+    inputs.emplace_back(from, from + bytes * ranks);
+  }
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    auto* const to = static_cast<std::byte*>(calls[rank].output);
+    for (std::uint32_t other = 0; other < ranks; ++other) {
+      if (first.collective == Collective::kAllGather) {
+        std::memcpy(to + other * bytes, inputs[other].data(), bytes);
+      } else if (first.collective == Collective::kAllToAll) {
+        std::memcpy(to + other * bytes, inputs[other].data() + rank * bytes, bytes);
+      } else if (first.collective == Collective::kScatter) {
+        std::memcpy(to, inputs[first.root].data() + rank * bytes, bytes);
+      }
+    }
+  }
+}
+
+TEST(CollBuffers, KnowRightResultsFromWrongOnes) {
+  static constexpr std::uint32_t kRanks = 3;
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kAllToAll, Collective::kScatter}) {
+    Options options;
+    options.collective = collective;
+    options.root = 1;
+    std::vector<std::unique_ptr<CallBuffers>> buffers;
+    std::vector<CollectiveCall> calls;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      // Room for what run_ideally() reads.
+      buffers.push_back(std::make_unique<CallBuffers>(options, rank, kRanks, 1 << 16));
+      buffers.back()->fill(100, Place::kApart);
+      calls.push_back(buffers.back()->call(100, Place::kApart));
+    }
+    EXPECT_GT(buffers[2]->count_wrong(100, Place::kApart), 90U);
+    run_ideally(calls);
+    for (const auto& one : buffers)
+      EXPECT_EQ(one->count_wrong(100, Place::kApart), 0U) << to_string(collective);
+    static_cast<std::byte*>(calls[0].output)[17] ^= std::byte{1};
+    EXPECT_EQ(buffers[0]->count_wrong(100, Place::kApart), 1U);
+  }
+}
+
+TEST(CollBuffers, InPlaceTheSmallerBufferLiesWhereTheOperationWantsIt) {
+  Options options;
+  options.collective = Collective::kAllGather;
+  CallBuffers gathering(options, 2, 4, 1 << 16);
+  CollectiveCall call = gathering.call(100, Place::kInPlace);
+  EXPECT_EQ(static_cast<const std::byte*>(call.input),
+            static_cast<const std::byte*>(call.output) + 2 * 100 * sizeof(float));
+  options.collective = Collective::kReduceScatter;
+  CallBuffers scattering(options, 2, 4, 1 << 16);
+  call = scattering.call(100, Place::kInPlace);
+  EXPECT_EQ(static_cast<const std::byte*>(call.output),
+            static_cast<const std::byte*>(call.input) + 2 * 100 * sizeof(float));
 }
 
 TEST(Workload, ResNet50Has161TensorsAnd25557032Parameters) {
@@ -100,9 +232,22 @@ TEST(Workload, ResNet50Has161TensorsAnd25557032Parameters) {
   EXPECT_EQ(tensors.back().elements, 1000U);
 }
 
+TEST(Workload, LanguageModelsHaveAsManyParametersAsTheirPapersSay) {
+  const auto parameters = [](const std::string& name) {
+    std::uint64_t sum = 0;
+    const auto tensors = load_workload(name);
+    EXPECT_TRUE(tensors.ok()) << tensors.error().message();
+    for (const Tensor& tensor : tensors.value())
+      sum += tensor.elements;
+    return sum;
+  };
+  EXPECT_EQ(parameters("bert_large"), 335'141'888U);
+  EXPECT_EQ(parameters("llama2_7b"), 6'738'415'616U);
+}
+
 TEST(Workload, EveryTensorIsInOneBucketAndTheFirstIsSmall) {
   const std::vector<Tensor> tensors = load_workload("resnet50").value();
-  const std::vector<Bucket> buckets = make_buckets(tensors, 25ULL << 20);
+  const std::vector<Bucket> buckets = make_buckets(tensors, 25ULL << 20, sizeof(float));
   std::uint64_t parameters = 0;
   std::uint32_t count = 0;
   for (const Bucket& bucket : buckets) {

@@ -1,7 +1,7 @@
 #include "tools/coll/measure.h"
 
+#include <algorithm>
 #include <chrono>
-#include <limits>
 #include <sstream>
 
 #include <absl/strings/str_format.h>
@@ -11,147 +11,110 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double microseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+double microseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
 }
 
 }  // namespace
 
-Measurement::Measurement(Communicator& communicator, Gather& gather, const Options& options,
-                         std::uint64_t max_count)
+Measurement::Measurement(Communicator& communicator, Gather& gather, const Options& options)
     : communicator_(communicator),
       gather_(gather),
       options_(options),
-      pattern_(communicator.ranks()),
-      output_(max_count) {}
+      buffers_(options, communicator.rank(), communicator.ranks(), options.max_bytes) {}
 
-Status Measurement::barrier() {
-  // One element passes through every rank twice.
-  return communicator_.all_reduce({.input = &token_, .output = &token_, .count = 1});
-}
-
-Result<double> Measurement::time_us(std::uint64_t count, bool is_in_place, std::uint32_t rounds) {
-  const CollectiveCall work{.input = is_in_place ? output_.data() : input_.data(),
-                            .output = output_.data(),
-                            .count = count,
-                            .type = options_.type,
-                            .op = options_.op};
+Status Measurement::time(std::uint64_t count, Place place, std::uint32_t rounds, RankTime& own) {
+  const CollectiveCall call = buffers_.call(count, place);
   const Clock::time_point start = Clock::now();
+  Clock::time_point before = start;
   for (std::uint32_t round = 0; round < rounds; ++round) {
-    if (Status status = communicator_.all_reduce(work); !status.ok()) return status.error();
+    if (Status status = communicator_.run(call); !status.ok()) return status;
+    const Clock::time_point after = Clock::now();
+    own.slowest_us = std::max(own.slowest_us, microseconds(after - before));
+    before = after;
   }
-  return rounds == 0 ? 0.0 : microseconds_since(start) / rounds;
+  own.mean_us = rounds == 0 ? 0.0 : microseconds(before - start) / rounds;
+  return ok_status();
 }
 
-Result<std::uint64_t> Measurement::count_wrong(std::uint64_t count, bool is_in_place) {
-  const std::span<float> output(output_.data(), count);
-  if (is_in_place) {
-    Pattern::fill(output, communicator_.rank(), 0);
-  } else {
-    std::fill(output.begin(), output.end(), std::numeric_limits<float>::quiet_NaN());
+Result<std::uint64_t> Measurement::count_wrong(std::uint64_t count, Place place) {
+  buffers_.fill(count, place);
+  if (Status status = communicator_.run(buffers_.call(count, place)); !status.ok()) {
+    return status.error();
   }
-  const Result<double> once = time_us(count, is_in_place, 1);
-  if (!once.ok()) return once.error();
-  return pattern_.count_wrong(output, 0);
+  return buffers_.count_wrong(count, place);
 }
 
-Result<Outcome> Measurement::run_place(std::uint64_t count, bool is_in_place) {
-  // Zeros stay zeros, however often they are added up in place.
-  std::fill_n(output_.begin(), count, 0.0F);
-  Outcome own;
-  if (const Result<double> warm = time_us(count, is_in_place, options_.warmup); !warm.ok()) {
-    return warm.error();
+Result<Outcome> Measurement::run_place(std::uint64_t count, Place place) {
+  buffers_.clear(count, place);
+  RankTime warm;
+  if (Status status = time(count, place, options_.warmup, warm); !status.ok()) {
+    return status.error();
   }
-  if (Status status = barrier(); !status.ok()) return status.error();
-  const Result<double> time = time_us(count, is_in_place, options_.iterations);
-  if (!time.ok()) return time.error();
-  own.time_us = time.value();
+  if (Status status = communicator_.barrier(); !status.ok()) return status.error();
+  RankTime own;
+  if (Status status = time(count, place, options_.iterations, own); !status.ok()) {
+    return status.error();
+  }
+  std::uint64_t wrong = 0;
   if (options_.has_check) {
-    const Result<std::uint64_t> wrong = count_wrong(count, is_in_place);
-    if (!wrong.ok()) return wrong.error();
-    own.wrong = wrong.value();
+    const Result<std::uint64_t> counted = count_wrong(count, place);
+    if (!counted.ok()) return counted.error();
+    wrong = counted.value();
   }
-  const Result<std::vector<Outcome>> all = combine(std::span(&own, 1));
+  Result<std::vector<Outcome>> all =
+      combine(gather_, std::span(&own, 1), std::span(&wrong, 1), options_.has_check);
   if (!all.ok()) return all.error();
-  return all.value().front();
+  return std::move(all.value().front());
 }
 
 Result<Row> Measurement::run(std::uint64_t count) {
+  const Operation& operation = operation_of(options_.collective);
   Row row;
-  row.bytes = count * sizeof(float);
+  row.bytes = bytes_for(operation, count, options_.type, communicator_.ranks());
   row.count = count;
-  if (input_.size() < count) {
-    input_.resize(output_.size());
-    Pattern::fill(input_, communicator_.rank(), 0);
+  // Of a send and a receive there is nothing to choose.
+  if (options_.collective != Collective::kSendReceive) {
+    Result<AlgorithmChoice> choice = communicator_.explain(buffers_.call(count, Place::kApart));
+    if (!choice.ok()) return choice.error();
+    row.algorithm = choice.value().algorithm;
   }
-  const Result<Outcome> apart = run_place(count, false);
+  Result<Outcome> apart = run_place(count, Place::kApart);
   if (!apart.ok()) return apart.error();
-  const Result<Outcome> in_place = run_place(count, true);
+  row.out_of_place = std::move(apart).value();
+  if (!operation.can_be_in_place) return row;
+  Result<Outcome> in_place = run_place(count, Place::kInPlace);
   if (!in_place.ok()) return in_place.error();
-  row.out_of_place = apart.value();
-  row.in_place = in_place.value();
+  row.in_place = std::move(in_place).value();
   return row;
 }
 
-Result<std::vector<Outcome>> Measurement::run_step(std::span<const std::uint64_t> counts) {
-  std::vector<Outcome> own;
-  std::uint64_t first = 0;
-  for (const std::uint64_t count : counts) {
-    Pattern::fill(std::span(output_.data() + first, count), communicator_.rank(), first);
-    first += count;
-  }
-  if (Status status = barrier(); !status.ok()) return status.error();
-  first = 0;
-  for (const std::uint64_t count : counts) {
-    float* const bucket = output_.data() + first;
-    const Clock::time_point start = Clock::now();
-    if (Status status = communicator_.all_reduce({.input = bucket,
-                                                  .output = bucket,
-                                                  .count = count,
-                                                  .type = options_.type,
-                                                  .op = options_.op});
-        !status.ok()) {
-      return status.error();
-    }
-    own.push_back({.time_us = microseconds_since(start), .wrong = std::nullopt});
-    first += count;
-  }
-  first = 0;
-  for (std::size_t i = 0; i < counts.size() && options_.has_check; ++i) {
-    own[i].wrong = pattern_.count_wrong(std::span(output_.data() + first, counts[i]), first);
-    first += counts[i];
-  }
-  return combine(own);
-}
-
-Result<std::vector<Outcome>> Measurement::combine(std::span<const Outcome> own) {
+Result<std::vector<Outcome>> combine(Gather& gather, std::span<const RankTime> own,
+                                     std::span<const std::uint64_t> wrong, bool is_checked) {
   std::string text;
-  for (const Outcome& outcome : own) {
-    absl::StrAppendFormat(&text, "%.9g %d ", outcome.time_us, outcome.wrong.value_or(0));
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    absl::StrAppendFormat(&text, "%.9g %.9g %d ", own[i].mean_us, own[i].slowest_us, wrong[i]);
   }
-  const Result<std::vector<std::string>> texts = gather_.to_rank_0(text);
+  const Result<std::vector<std::string>> texts = gather.to_rank_0(text);
   if (!texts.ok()) return texts.error();
-  std::vector<Outcome> sum(own.begin(), own.end());
-  for (std::size_t rank = 1; rank < texts.value().size(); ++rank) {
+  std::vector<Outcome> outcomes(own.size());
+  for (std::size_t rank = 0; rank < texts.value().size(); ++rank) {
     std::istringstream words(texts.value()[rank]);
-    for (Outcome& outcome : sum) {
-      double time_us = 0;
-      std::uint64_t wrong = 0;
-      if (!(words >> time_us >> wrong)) {
+    for (Outcome& outcome : outcomes) {
+      RankTime time;
+      std::uint64_t more_wrong = 0;
+      if (!(words >> time.mean_us >> time.slowest_us >> more_wrong)) {
         return Error(ErrorCode::kInvalidArgument,
                      absl::StrFormat("rank %d measures something else: start all ranks with the "
                                      "same options",
                                      rank));
       }
-      outcome.time_us += time_us;
-      if (outcome.wrong) *outcome.wrong += wrong;
+      outcome.ranks.push_back(time);
+      outcome.time_us += time.mean_us / static_cast<double>(texts.value().size());
+      if (is_checked) outcome.wrong = outcome.wrong.value_or(0) + more_wrong;
     }
   }
-  if (!texts.value().empty()) {
-    for (Outcome& outcome : sum)
-      outcome.time_us /= static_cast<double>(texts.value().size());
-  }
-  return sum;
+  return outcomes;
 }
 
 }  // namespace spindrift::coll

@@ -19,6 +19,8 @@ struct Options {
   std::string address;             // to listen on; empty: by the way to the rendezvous
 
   // What is measured, as in nccl-tests.
+  Collective collective = Collective::kAllReduce;
+  std::uint32_t root = 0;
   std::uint64_t min_bytes = 32ULL << 20;
   std::uint64_t max_bytes = 32ULL << 20;
   std::uint64_t step_bytes = 1ULL << 20;
@@ -30,6 +32,7 @@ struct Options {
   ReduceOp op = ReduceOp::kSum;
   std::string workload;  // file or name; empty: sizes
   std::uint32_t bucket_mib = 25;
+  double backward_ms = 0;  // over which the gradients of a workload become ready
   bool is_json = false;
 
   // The transport under it.

@@ -13,6 +13,8 @@
 #include "tools/coll/account.h"
 #include "tools/coll/gather.h"
 #include "tools/coll/measure.h"
+#include "tools/coll/operations.h"
+#include "tools/coll/replay.h"
 #include "tools/coll/report.h"
 #include "tools/coll/workload.h"
 #include "tools/exit_codes.h"
@@ -57,57 +59,41 @@ CommunicatorOptions communicator_options(const Options& options, const Job& job)
   return out;
 }
 
-Status run_sizes(const Options& options, Measurement& measurement, Report& report) {
+Status run_sizes(const Options& options, Communicator& communicator, Gather& gather,
+                 Report& report) {
+  Measurement measurement(communicator, gather, options);
+  const Operation& operation = operation_of(options.collective);
   if (*options.rank == 0) report.begin_table();
   std::uint64_t bytes = options.min_bytes;
   while (bytes <= options.max_bytes) {
-    const Result<Row> row = measurement.run(bytes / sizeof(float));
+    const Result<Row> row =
+        measurement.run(count_for(operation, bytes, options.type, options.ranks));
     if (!row.ok()) return row.error();
     if (*options.rank == 0) report.add_row(row.value());
+    // A barrier has no size.
+    if (options.collective == Collective::kBarrier) break;
     bytes = options.step_factor > 1 ? bytes * options.step_factor : bytes + options.step_bytes;
   }
   return ok_status();
 }
 
-Status run_workload(const Options& options, std::span<const Tensor> tensors,
-                    std::span<const Bucket> buckets, Measurement& measurement, Report& report) {
-  std::vector<std::uint64_t> counts;
-  for (const Bucket& bucket : buckets)
-    counts.push_back(bucket.elements);
-  std::vector<Outcome> sums(buckets.size());
-  for (std::uint32_t step = 0; step < options.warmup + options.iterations; ++step) {
-    const Result<std::vector<Outcome>> outcomes = measurement.run_step(counts);
-    if (!outcomes.ok()) return outcomes.error();
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const Outcome& outcome = outcomes.value()[i];
-      if (step >= options.warmup) sums[i].time_us += outcome.time_us;
-      if (outcome.wrong) sums[i].wrong = sums[i].wrong.value_or(0) + *outcome.wrong;
-    }
-  }
-  if (*options.rank == 0) report.add_workload(tensors, buckets, sums, options.iterations);
-  return ok_status();
-}
-
-Status measure_all(const Options& options, Communicator& communicator, Gather& gather,
-                   Report& report) {
-  if (options.workload.empty()) {
-    Measurement measurement(communicator, gather, options, options.max_bytes / sizeof(float));
-    return run_sizes(options, measurement, report);
-  }
+Status run_workload(const Options& options, Communicator& communicator, Gather& gather,
+                    Report& report) {
   const Result<std::vector<Tensor>> tensors = load_workload(options.workload);
   if (!tensors.ok()) return tensors.error();
-  const std::vector<Bucket> buckets =
-      make_buckets(tensors.value(), std::uint64_t{options.bucket_mib} << 20);
-  std::uint64_t elements = 0;
-  for (const Bucket& bucket : buckets)
-    elements += bucket.elements;
-  Measurement measurement(communicator, gather, options, elements);
-  return run_workload(options, tensors.value(), buckets, measurement, report);
+  const std::vector<Bucket> buckets = make_buckets(
+      tensors.value(), std::uint64_t{options.bucket_mib} << 20, bytes_of(options.type));
+  Replay replay(communicator, gather, options, buckets);
+  const Result<ReplayResult> result = replay.run();
+  if (!result.ok()) return result.error();
+  if (*options.rank == 0) report.add_workload(buckets, result.value());
+  return ok_status();
 }
 
 Status measure(const Options& options, Communicator& communicator, Gather& gather, Report& report) {
   try {
-    return measure_all(options, communicator, gather, report);
+    return options.workload.empty() ? run_sizes(options, communicator, gather, report)
+                                    : run_workload(options, communicator, gather, report);
   } catch (const std::bad_alloc&) {
     const std::string what =
         options.workload.empty()

@@ -5,24 +5,28 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "tools/coll/operations.h"
 #include "transport/base/printable.h"
 
 namespace spindrift::coll {
 namespace {
 
-nlohmann::json to_json(std::uint64_t bytes, const Outcome& outcome, std::uint32_t ranks) {
-  const Bandwidth bandwidth = bandwidth_of(bytes, outcome.time_us, ranks);
+nlohmann::json to_json(Collective collective, std::uint64_t bytes, const Outcome& outcome,
+                       std::uint32_t ranks) {
+  const Bandwidth bandwidth = bandwidth_of(collective, bytes, outcome.time_us, ranks);
   nlohmann::json json{{"time_us", outcome.time_us},
                       {"algbw_gbs", bandwidth.algorithm_gbs},
                       {"busbw_gbs", bandwidth.bus_gbs}};
   json["wrong"] = outcome.wrong ? nlohmann::json(*outcome.wrong) : nlohmann::json();
+  for (const RankTime& time : outcome.ranks) {
+    json["ranks"].push_back({{"mean_us", time.mean_us}, {"slowest_us", time.slowest_us}});
+  }
   return json;
 }
 
-std::string bucket_line(const std::string& name, const Bucket& bucket, const Outcome& outcome,
-                        std::uint32_t ranks) {
-  const std::uint64_t bytes = bucket.elements * sizeof(float);
-  const Bandwidth bandwidth = bandwidth_of(bytes, outcome.time_us, ranks);
+std::string bucket_line(const std::string& name, const Bucket& bucket, std::uint64_t bytes,
+                        const Outcome& outcome, std::uint32_t ranks) {
+  const Bandwidth bandwidth = bandwidth_of(Collective::kAllReduce, bytes, outcome.time_us, ranks);
   const std::string wrong = outcome.wrong ? std::to_string(*outcome.wrong) : "N/A";
   return absl::StrFormat("  %8s  %8d  %12d  %12d  %9.1f  %6s  %6s  %6s\n", name, bucket.tensors,
                          bucket.elements, bytes, outcome.time_us, fit(bandwidth.algorithm_gbs, 6),
@@ -40,10 +44,10 @@ void Report::print(const std::string& text) const {
 void Report::begin(std::span<const std::string> who) {
   who_.assign(who.begin(), who.end());
   std::string text = absl::StrFormat(
-      "# spindrift coll allreduce: ring, %d ranks, congestion control %s, paths %d by %s, slices "
-      "of %d bytes%s%s\n",
-      ranks_, options_.connection.congestion_control, options_.connection.path_count,
-      options_.connection.path_selector, options_.slice_bytes,
+      "# spindrift coll %s: %d ranks, congestion control %s, paths %d by %s, slices of %d "
+      "bytes%s%s\n",
+      operation_of(options_.collective).name, ranks_, options_.connection.congestion_control,
+      options_.connection.path_count, options_.connection.path_selector, options_.slice_bytes,
       options_.faults.empty() ? "" : ", faults on purpose: ", options_.faults);
   if (options_.workload.empty()) {
     absl::StrAppendFormat(&text,
@@ -66,50 +70,65 @@ void Report::begin_table() {
 
 void Report::add_row(const Row& row) {
   rows_.push_back(row);
-  wrong_ += row.out_of_place.wrong.value_or(0) + row.in_place.wrong.value_or(0);
-  print(table_row(row, options_.type, options_.op, ranks_));
+  wrong_ += row.out_of_place.wrong.value_or(0);
+  if (row.in_place) wrong_ += row.in_place->wrong.value_or(0);
+  print(table_row(row, options_, ranks_));
 }
 
-void Report::add_workload(std::span<const Tensor> tensors, std::span<const Bucket> buckets,
-                          std::span<const Outcome> outcomes, std::uint32_t steps) {
+void Report::add_workload(std::span<const Bucket> buckets, const ReplayResult& result) {
   buckets_.assign(buckets.begin(), buckets.end());
-  bucket_outcomes_.assign(outcomes.begin(), outcomes.end());
+  replayed_ = result;
   Bucket total;
-  Outcome sum;
+  Outcome all{.time_us = result.step.time_us, .wrong = std::nullopt, .ranks = {}};
   std::string lines;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    bucket_outcomes_[i].time_us /= steps;
+    const Outcome& outcome = result.buckets[i];
     total.tensors += buckets_[i].tensors;
     total.elements += buckets_[i].elements;
-    sum.time_us += bucket_outcomes_[i].time_us;
-    if (bucket_outcomes_[i].wrong) {
-      sum.wrong = sum.wrong.value_or(0) + *bucket_outcomes_[i].wrong;
-    }
-    lines += bucket_line(std::to_string(i), buckets_[i], bucket_outcomes_[i], ranks_);
+    if (outcome.wrong) all.wrong = all.wrong.value_or(0) + *outcome.wrong;
+    lines +=
+        bucket_line(std::to_string(i), buckets_[i], bytes_of_bucket(buckets_[i]), outcome, ranks_);
   }
-  wrong_ += sum.wrong.value_or(0);
-  steps_per_second_ = sum.time_us > 0 ? 1e6 / sum.time_us : 0;
+  wrong_ += all.wrong.value_or(0);
   print(absl::StrFormat(
-      "#\n# Workload %s: %d tensors, %d parameters, in %d buckets of about %d MiB, last tensor "
-      "first, %d steps\n#\n"
+      "#\n# Workload %s: %d tensors, %d parameters as %s, in %d buckets of about %d MiB, last "
+      "tensor first, ready over %g ms, %d steps\n#\n"
       "#   bucket   tensors      elements         bytes       time   algbw   busbw  #wrong\n"
       "#                                                      (us)  (GB/s)  (GB/s)\n",
-      options_.workload, tensors.size(), total.elements, buckets_.size(), options_.bucket_mib,
-      steps));
-  print(lines + bucket_line("all", total, sum, ranks_));
-  print(
-      absl::StrFormat("# %-20s : %d %s\n# %-20s : %.2f (gradients exchanged, no computation)\n#\n",
-                      "Out of bounds values", wrong_, wrong_ == 0 ? "OK" : "FAILED",
-                      "Steps per second", steps_per_second_));
+      options_.workload, total.tensors, total.elements, to_string(options_.type), buckets_.size(),
+      options_.bucket_mib, options_.backward_ms, options_.iterations));
+  print(lines + bucket_line("step", total, bytes_of_bucket(total), all, ranks_));
+  print(absl::StrFormat(
+      "# %-20s : %d %s\n# %-20s : %.3f ms, %.3f ms of it after the last gradient\n"
+      "# %-20s : %.2f\n#\n",
+      "Out of bounds values", wrong_, wrong_ == 0 ? "OK" : "FAILED", "Time per step",
+      all.time_us / 1e3, exposed_ms(), "Steps per second", steps_per_second()));
+}
+
+std::uint64_t Report::bytes_of_bucket(const Bucket& bucket) const {
+  return bucket.elements * bytes_of(options_.type);
+}
+
+double Report::exposed_ms() const {
+  return replayed_.step.time_us / 1e3 - options_.backward_ms;
+}
+
+double Report::steps_per_second() const {
+  return replayed_.step.time_us > 0 ? 1e6 / replayed_.step.time_us : 0;
 }
 
 double Report::average_bus_gbs() const {
   double sum = 0;
+  std::size_t places = 0;
+  const auto add = [&](const Row& row, const Outcome& outcome) {
+    sum += bandwidth_of(options_.collective, row.bytes, outcome.time_us, ranks_).bus_gbs;
+    ++places;
+  };
   for (const Row& row : rows_) {
-    sum += bandwidth_of(row.bytes, row.out_of_place.time_us, ranks_).bus_gbs +
-           bandwidth_of(row.bytes, row.in_place.time_us, ranks_).bus_gbs;
+    add(row, row.out_of_place);
+    if (row.in_place) add(row, *row.in_place);
   }
-  return rows_.empty() ? 0 : sum / (2 * static_cast<double>(rows_.size()));
+  return places == 0 ? 0 : sum / static_cast<double>(places);
 }
 
 void Report::end(const Account& account) {
@@ -119,13 +138,14 @@ void Report::end(const Account& account) {
     std::fflush(stdout);
     return;
   }
-  if (!rows_.empty()) print(table_footer(wrong_, average_bus_gbs()));
+  if (!rows_.empty()) {
+    print(spread_line(rows_.back()) + table_footer(options_.collective, wrong_, average_bus_gbs()));
+  }
   print(describe(account, ranks_));
 }
 
 std::string Report::json(const Account& account) const {
-  nlohmann::json out{{"collective", "all_reduce"},
-                     {"algorithm", "ring"},
+  nlohmann::json out{{"collective", std::string(to_string(options_.collective))},
                      {"ranks", ranks_},
                      {"type", std::string(to_string(options_.type))},
                      {"redop", std::string(to_string(options_.op))},
@@ -137,23 +157,31 @@ std::string Report::json(const Account& account) const {
                      {"iterations", options_.iterations},
                      {"wrong", wrong_}};
   for (const Row& row : rows_) {
-    out["rows"].push_back({{"bytes", row.bytes},
-                           {"count", row.count},
-                           {"out_of_place", to_json(row.bytes, row.out_of_place, ranks_)},
-                           {"in_place", to_json(row.bytes, row.in_place, ranks_)}});
+    nlohmann::json line{
+        {"bytes", row.bytes},
+        {"count", row.count},
+        {"algorithm", row.algorithm},
+        {"out_of_place", to_json(options_.collective, row.bytes, row.out_of_place, ranks_)}};
+    if (row.in_place) {
+      line["in_place"] = to_json(options_.collective, row.bytes, *row.in_place, ranks_);
+    }
+    out["rows"].push_back(std::move(line));
   }
   if (!rows_.empty()) out["average_busbw_gbs"] = average_bus_gbs();
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    const std::uint64_t bytes = buckets_[i].elements * sizeof(float);
-    nlohmann::json bucket = to_json(bytes, bucket_outcomes_[i], ranks_);
+    const std::uint64_t bytes = bytes_of_bucket(buckets_[i]);
+    nlohmann::json bucket = to_json(options_.collective, bytes, replayed_.buckets[i], ranks_);
     bucket["tensors"] = buckets_[i].tensors;
     bucket["count"] = buckets_[i].elements;
     bucket["bytes"] = bytes;
-    out["buckets"].push_back(bucket);
+    out["buckets"].push_back(std::move(bucket));
   }
   if (!buckets_.empty()) {
     out["workload"] = options_.workload;
-    out["steps_per_second"] = steps_per_second_;
+    out["backward_ms"] = options_.backward_ms;
+    out["step_ms"] = replayed_.step.time_us / 1e3;
+    out["exposed_ms"] = exposed_ms();
+    out["steps_per_second"] = steps_per_second();
   }
   out["transport"] = nlohmann::json::parse(to_text(account));
   return out.dump(2);

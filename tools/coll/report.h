@@ -7,6 +7,7 @@
 
 #include "tools/coll/account.h"
 #include "tools/coll/options.h"
+#include "tools/coll/replay.h"
 #include "tools/coll/table.h"
 #include "tools/coll/workload.h"
 
@@ -20,15 +21,16 @@ class Report final {
   void begin(std::span<const std::string> who);
   void begin_table();
   void add_row(const Row& row);
-  // Times are sums over `steps`.
-  void add_workload(std::span<const Tensor> tensors, std::span<const Bucket> buckets,
-                    std::span<const Outcome> outcomes, std::uint32_t steps);
+  void add_workload(std::span<const Bucket> buckets, const ReplayResult& result);
   void end(const Account& account);
 
   std::uint64_t wrong() const { return wrong_; }
 
  private:
   double average_bus_gbs() const;
+  std::uint64_t bytes_of_bucket(const Bucket& bucket) const;
+  double exposed_ms() const;
+  double steps_per_second() const;
   void print(const std::string& text) const;
   std::string json(const Account& account) const;
 
@@ -37,8 +39,7 @@ class Report final {
   std::vector<std::string> who_;
   std::vector<Row> rows_;
   std::vector<Bucket> buckets_;
-  std::vector<Outcome> bucket_outcomes_;  // times are means over the steps
-  double steps_per_second_ = 0;
+  ReplayResult replayed_;
   std::uint64_t wrong_ = 0;
 };
 

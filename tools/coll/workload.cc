@@ -64,27 +64,32 @@ Result<std::vector<Tensor>> parse_workload(std::string_view text) {
 }
 
 Result<std::vector<Tensor>> load_workload(const std::string& name_or_file) {
-  if (name_or_file == "resnet50") return parse_workload(resnet50_text());
+  std::string names;
+  for (const ShippedWorkload& shipped : shipped_workloads()) {
+    if (name_or_file == shipped.name) return parse_workload(shipped.text);
+    names += (names.empty() ? "" : ", ") + std::string(shipped.name);
+  }
   std::ifstream file(name_or_file);
   if (file && file.peek() == std::ifstream::traits_type::eof() && !file.bad()) {
     return Error(ErrorCode::kInvalidArgument,
-                 absl::StrFormat("workload \"%s\" is empty; give a file of tensors, or resnet50",
-                                 name_or_file));
+                 absl::StrFormat("workload \"%s\" is empty; give a file of tensors, or one of %s",
+                                 name_or_file, names));
   }
   std::stringstream text;
   if (!file || !(text << file.rdbuf())) {
     return Error(
         ErrorCode::kNotFound,
-        absl::StrFormat("cannot read workload \"%s\": %s; give a file of tensors, or "
-                        "resnet50",
-                        name_or_file, std::generic_category().message(errno == 0 ? EIO : errno)));
+        absl::StrFormat("cannot read workload \"%s\": %s; give a file of tensors, or one of %s",
+                        name_or_file, std::generic_category().message(errno == 0 ? EIO : errno),
+                        names));
   }
   Result<std::vector<Tensor>> tensors = parse_workload(text.str());
   if (tensors.ok()) return tensors;
   return Error(tensors.error().code(), name_or_file + ": " + tensors.error().message());
 }
 
-std::vector<Bucket> make_buckets(const std::vector<Tensor>& tensors, std::uint64_t bucket_bytes) {
+std::vector<Bucket> make_buckets(const std::vector<Tensor>& tensors, std::uint64_t bucket_bytes,
+                                 std::uint64_t element_bytes) {
   std::vector<Bucket> buckets;
   Bucket open;
   for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
@@ -92,7 +97,7 @@ std::vector<Bucket> make_buckets(const std::vector<Tensor>& tensors, std::uint64
     open.elements += tensor->elements;
     const std::uint64_t limit =
         buckets.empty() ? std::min(bucket_bytes, kFirstBucketBytes) : bucket_bytes;
-    if (open.elements * sizeof(float) < limit) continue;
+    if (open.elements * element_bytes < limit) continue;
     buckets.push_back(open);
     open = Bucket{};
   }

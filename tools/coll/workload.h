@@ -5,6 +5,7 @@
 // "fc.bias 1000"), in the order of the forward pass. Empty lines and lines that start with # say
 // nothing.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,16 +24,22 @@ struct Bucket {
   std::uint64_t elements = 0;
 };
 
-std::string_view resnet50_text();
+// A model that ships: its name and its tensors as a file has them.
+struct ShippedWorkload {
+  std::string_view name;
+  std::string_view text;
+};
+std::span<const ShippedWorkload> shipped_workloads();
 
 // The error names the line.
 Result<std::vector<Tensor>> parse_workload(std::string_view text);
-// A file, or "resnet50".
+// The name of a shipped one, or a file.
 Result<std::vector<Tensor>> load_workload(const std::string& name_or_file);
 
 // As PyTorch's DistributedDataParallel does: gradients become ready from the last tensor to the
 // first; a bucket is closed by the tensor that fills it; the first bucket is closed at 1 MiB, so
 // that communication starts early.
-std::vector<Bucket> make_buckets(const std::vector<Tensor>& tensors, std::uint64_t bucket_bytes);
+std::vector<Bucket> make_buckets(const std::vector<Tensor>& tensors, std::uint64_t bucket_bytes,
+                                 std::uint64_t element_bytes);
 
 }  // namespace spindrift::coll
