@@ -190,8 +190,8 @@ Complaints check(const File& file, std::string_view name, Counts& counts) {
 }
 
 void connect_bundle(NetworkPlan& plan, std::uint32_t a, std::uint32_t b, const Tier& below,
-                    const Tier& above, std::uint64_t bundle) {
-  for (std::uint64_t i = 0; i < bundle; ++i) {
+                    const Tier& above) {
+  for (std::uint64_t i = 0; i < above.bundle; ++i) {
     const std::uint32_t link = plan.connect(a, b, down_link(above), 0);
     plan.links[link].latency_a = static_cast<Picoseconds>(below.switch_latency_ns) * kNanosecond;
     plan.links[link].latency_b = static_cast<Picoseconds>(above.switch_latency_ns) * kNanosecond;
@@ -226,13 +226,13 @@ NetworkPlan build(const File& file, const Counts& counts) {
   for (std::uint64_t leaf = 0; leaf < counts.leaves; ++leaf)
     for (std::uint64_t i = 0; i < aggs_per_pod; ++i)
       connect_bundle(plan, leaves[leaf], aggs[leaf / leaves_per_pod * aggs_per_pod + i], t0,
-                     file.tier[1], file.tier[1].bundle);
+                     file.tier[1]);
   if (counts.cores == 0) return plan;
   const std::uint64_t cores_per_agg = counts.cores / aggs_per_pod;
   for (std::uint64_t agg = 0; agg < counts.aggs; ++agg)
     for (std::uint64_t i = 0; i < cores_per_agg; ++i)
       connect_bundle(plan, aggs[agg], cores[agg % aggs_per_pod * cores_per_agg + i], file.tier[1],
-                     file.tier[2], file.tier[2].bundle);
+                     file.tier[2]);
   return plan;
 }
 

@@ -73,11 +73,11 @@ Registry registry_of(Watched& watched) {
 
 // The model has means where flows have steps. Its fixed point depends on the rate per flow alone,
 // so every flow stands here so many times, on a link, and at thresholds, so many times as large.
-constexpr std::uint32_t kCopies = 5;
+constexpr std::uint64_t kCopies = 5;
 
 // Hosts 0..n-1 send to hosts n..2n-1 through one link, for ever.
 Scenario through_one_link(std::uint32_t flows_of_one) {
-  const std::uint32_t flows = flows_of_one * kCopies;
+  const auto flows = static_cast<std::uint32_t>(flows_of_one * kCopies);
   Scenario scenario;
   scenario.topology.name = "dumbbell";
   scenario.topology.hosts = 2 * flows;

@@ -81,7 +81,7 @@ TEST(HpccNetwork, TelemetryTakesItsTimeOnTheWire) {
   const auto without = run(scenario, builtin_registry());
   const FlowRecord& longer = std::get<Results>(with).flows[0];
   const FlowRecord& shorter = std::get<Results>(without).flows[0];
-  constexpr Picoseconds kPerLink = 2 * kTelemetryBytes * 80;
+  constexpr Picoseconds kPerLink = Picoseconds{2} * kTelemetryBytes * 80;
   EXPECT_EQ((longer.finish - shorter.finish) % kPerLink, 0);
   EXPECT_GE(longer.finish - shorter.finish, 2 * kPerLink);
   EXPECT_EQ(longer.finish, longer.ideal);

@@ -86,9 +86,9 @@ class Transfer {
     while (!sender_->take_event(ConnEvent::Kind::kEstablished, event)) {
       turn();
       if (receiver_->take_event(ConnEvent::Kind::kRequest, event))
-        if (const Status accepted = receiver_->accept(event.conn, options); !accepted.ok())
+        if (Status accepted = receiver_->accept(event.conn, options); !accepted.ok())
           return accepted;
-      if (const Status fine = check(); !fine.ok()) return fine;
+      if (Status fine = check(); !fine.ok()) return fine;
     }
     return ok_status();
   }
@@ -117,7 +117,7 @@ class Transfer {
                        cat("the transfer failed: ", sender_->last_error(conn_)));
       in_flight -= count;
       turn();
-      if (const Status fine = check(); !fine.ok()) return fine;
+      if (Status fine = check(); !fine.ok()) return fine;
     }
     seconds_ = std::chrono::duration<double>(sender_->now() - start).count();
     return ok_status();

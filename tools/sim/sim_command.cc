@@ -127,7 +127,7 @@ Status override_all(ScenarioFile& file, const SimArguments& arguments) {
     all.emplace_back("--path-selector", "transport.path_selector=" + *arguments.path_selector);
   if (arguments.seed) all.emplace_back("--seed", "seed=" + *arguments.seed);
   for (const auto& [origin, assignment] : all)
-    if (const Status status = apply_override(file, assignment, origin); !status.ok()) return status;
+    if (Status status = apply_override(file, assignment, origin); !status.ok()) return status;
   return ok_status();
 }
 
