@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 # Both libraries are made of the objects of the parts.
 set(objects)
-foreach(part base wire paths cc transport provider_udp provider_wrap collectives plugins)
+foreach(part base wire paths cc transport provider_shm provider_udp provider_wrap collectives plugins)
   list(APPEND objects $<TARGET_OBJECTS:spindrift_${part}>)
 endforeach()
 set(libraries absl::strings absl::str_format Threads::Threads hwy isal pcap ${CMAKE_DL_LIBS})

@@ -6,14 +6,16 @@
 #include <utility>
 
 #include "spindrift/open.h"
+#include "spindrift/tunables.h"
 
 #include "cc/algorithms.h"
 #include "plugins/plugin_loader.h"
+#include "providers/shm/shm_fabric.h"
 #include "providers/udp/udp_io.h"
-#include "providers/udp/udp_options.h"
 #include "providers/wrap/fault_io.h"
 #include "providers/wrap/fault_spec.h"
 #include "providers/wrap/pcap_io.h"
+#include "transport/base/url_options.h"
 #include "transport/loss_rules.h"
 #include "transport/paths/policies.h"
 
@@ -35,6 +37,7 @@ Registry make_registry() {
     registry.add(*info);
   }
   registry.add(udp_provider());
+  registry.add(shm_provider());
   return registry;
 }
 
@@ -71,6 +74,23 @@ Status add_rails(PacketIo& io, const Url& url) {
   return ok_status();
 }
 
+// A reliable medium has no packets that could be lost or captured.
+Result<std::unique_ptr<Endpoint>> open_over_fabric(const ProviderInfo& provider, const Url& url,
+                                                   const OpenOptions& options) {
+  if (!options.faults.empty() || !options.capture.empty())
+    return Error(ErrorCode::kUnsupported,
+                 url.scheme +
+                     " moves messages in memory: there are no packets to capture or to "
+                     "apply faults to; use udp");
+  auto opened = provider.open_fabric(url);
+  if (!opened.ok()) return opened.error();
+  for (const std::string& address : url.hosts) {
+    const auto added = opened.value()->add_address(address);
+    if (!added.ok()) return added.error();
+  }
+  return Endpoint::create(std::move(opened.value()), options.endpoint, builtin_registry());
+}
+
 }  // namespace
 
 const Registry& builtin_registry() {
@@ -102,9 +122,13 @@ Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
   for (const PluginReport& plugin : plugins())
     if (!plugin.error.empty())
       return Error(ErrorCode::kInvalidArgument, "SPINDRIFT_PLUGINS: " + plugin.error);
-  if (url.value().scheme == "udp") add_udp_options(options.udp, url.value());
+  const Settings settings{.udp = options.udp, .shm = options.shm};
+  if (url.value().scheme == "udp") add_url_options(settings, TunableScope::kUdp, url.value());
+  if (url.value().scheme == "shm") add_url_options(settings, TunableScope::kShm, url.value());
   const auto provider = builtin_registry().find_provider(url.value().scheme);
   if (!provider.ok()) return provider.error();
+  if (provider.value()->open_fabric != nullptr)
+    return open_over_fabric(*provider.value(), url.value(), options);
   auto opened = provider.value()->open(url.value());
   if (!opened.ok()) return opened.error();
   auto wrapped = wrap(std::move(opened.value()), options);

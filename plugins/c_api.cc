@@ -44,7 +44,7 @@ spindrift_open_options c_options(const EndpointConfig& c) {
 
 // What a struct of the C API does not have stays as the settings say.
 OpenOptions to_cpp(const spindrift_open_options& c, const Settings& settings) {
-  OpenOptions out{.endpoint = settings.endpoint, .udp = settings.udp};
+  OpenOptions out{.endpoint = settings.endpoint, .udp = settings.udp, .shm = settings.shm};
   if (c.faults != nullptr) out.faults = c.faults;
   if (c.capture != nullptr) out.capture = c.capture;
   out.endpoint.max_connections = c.max_connections;

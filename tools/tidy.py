@@ -40,6 +40,7 @@ UNTESTED = {
     "collectives/exchange.cc": "plan_test and communicator_test run every algorithm there is",
     "collectives/run_receive.cc": "the other half of run, which communicator_test runs",
     "providers/memory/memory_wire.cc": "internal to memory_network, whose tests run it",
+    "providers/shm/shm_greeting.cc": "half of shm_fabric, whose contract suite runs it",
     "providers/udp/udp_errors.cc": "internal to udp_io, whose tests run it",
     "providers/udp/udp_host.cc": "internal to udp_io, whose tests run it",
     "providers/udp/udp_receiver.cc": "internal to udp_io, whose tests run it",
@@ -54,8 +55,19 @@ UNTESTED = {
     "transport/endpoint_calls.cc": "part of the endpoint; contract tests run it",
     "transport/handshake_timing.cc": "the other half of handshake, whose tests run it",
     "transport/hello_packet.cc": "internal to handshake, whose tests run it",
+    "transport/message/message_calls.cc": "part of the endpoint; contract tests run it",
+    "transport/message/message_completions.cc": "part of the engine; contract tests run it",
+    "transport/message/message_endpoint.cc": "part of the endpoint; contract tests run it",
+    "transport/message/message_fetch.cc": "part of the engine; contract tests run it",
+    "transport/message/message_handshake.cc": "part of the engine; contract tests run it",
+    "transport/message/message_open.cc": "part of the engine; contract tests run it",
+    "transport/message/message_poster.cc": "part of the engine; contract tests run it",
+    "transport/message/message_receiver.cc": "part of the engine; contract tests run it",
+    "transport/message/message_sender.cc": "part of the engine; contract tests run it",
+    "transport/message/message_timers.cc": "part of the engine; contract tests run every timer",
     "transport/open_connection.cc": "internal to handshake, whose tests run it",
     "transport/responder.cc": "part of the engine; contract tests READ and use atomics",
+    "transport/work_check.cc": "part of both engines; contract tests make every mistake",
 }
 
 

@@ -41,6 +41,7 @@ Status check_url(std::string_view url, AddressUse use, const Registry& registry)
     return usage(absl::StrFormat("'%s' names no address; write it as in %s://10.0.0.1:4793", url,
                                  parsed.value().scheme));
   }
+  if (provider.value()->open_fabric != nullptr) return ok_status();  // names of its own
   for (const std::string& host : parsed.value().hosts) {
     const Result<NetAddress> address = parse_net_address(host, kDefaultPort);
     if (!address.ok()) return address.error();

@@ -55,6 +55,40 @@ std::string describe_paths(const Connection& c, Time now) {
 
 }  // namespace
 
+ConnState state_of(Phase phase) {
+  switch (phase) {
+    case Phase::kConnecting:
+    case Phase::kAccepting:
+      return ConnState::kConnecting;
+    case Phase::kRequested:
+      return ConnState::kRequested;
+    case Phase::kOpen:
+      return ConnState::kOpen;
+    case Phase::kDraining:
+    case Phase::kClosing:
+      return ConnState::kDraining;
+    case Phase::kClosed:
+      return ConnState::kClosed;
+    case Phase::kFailed:
+      return ConnState::kFailed;
+  }
+  return ConnState::kFailed;
+}
+
+std::string_view name_of(PathState state) {
+  switch (state) {
+    case PathState::kGood:
+      return "good";
+    case PathState::kSkip:
+      return "skip";
+    case PathState::kBad:
+      return "bad";
+    case PathState::kDenied:
+      return "denied";
+  }
+  return "?";
+}
+
 std::string format_duration(Duration duration) {
   const double ns = static_cast<double>(duration.count());
   if (ns < 1e3) return absl::StrFormat("%.0f ns", ns);

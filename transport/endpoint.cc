@@ -10,6 +10,7 @@
 #include "transport/cc_recorder.h"
 #include "transport/completions.h"
 #include "transport/endpoint_impl.h"
+#include "transport/endpoint_queues.h"
 #include "transport/host_identity.h"
 #include "transport/poster.h"
 
@@ -50,14 +51,12 @@ EndpointImpl::EndpointImpl(std::unique_ptr<PacketIo> io, const EndpointConfig& c
       engine_(config, registry, *this, identity),
       ctx_(engine_.context()),
       rx_(kBatch),
-      tx_(kBatch) {}
+      tx_(kBatch),
+      guardian_(*this, lock_, config),
+      trace_file_(config.trace) {}
 
 EndpointImpl::~EndpointImpl() {
-  if (guardian_.joinable()) {
-    guardian_stops_ = true;
-    guardian_waiter_.wake();
-    guardian_.join();
-  }
+  guardian_.stop();
   bool has_open = false;
   for (auto& holder : ctx_.connections) {
     if (!holder) continue;
@@ -74,16 +73,7 @@ Status EndpointImpl::start() {
     return writable;
   std::vector<int> fds;
   io_->append_wait_fds(fds);
-  has_descriptors_ = !fds.empty();
-  // Nobody can sleep where there is nothing to wait for: simulations have thousands of endpoints.
-  if (!has_descriptors_ && !ctx_.config.has_guardian) return ok_status();
-  Status watched = waiter_.watch(fds);
-  if (!watched.ok()) return watched;
-  if (!ctx_.config.has_guardian) return ok_status();
-  Status guarded = guardian_waiter_.watch(fds);
-  if (!guarded.ok()) return guarded;
-  guardian_ = std::thread([this] { run_guardian(); });
-  return ok_status();
+  return guardian_.start(fds);
 }
 
 void EndpointImpl::receive_some(Time now) {
@@ -155,30 +145,24 @@ void EndpointImpl::transmit_posted(ConnId conn, Time now) {
 
 void EndpointImpl::progress() {
   const std::lock_guard guard(lock_);
-  if (ctx_.config.has_guardian)
-    last_call_ns_.store(io_->now().time_since_epoch().count(), std::memory_order_relaxed);
+  guardian_.caller_is_here();
   turn();
 }
 
 std::size_t EndpointImpl::poll(std::span<Completion> out) {
   const std::lock_guard guard(lock_);
   if (ctx_.completions.is_empty()) {
-    if (ctx_.config.has_guardian)
-      last_call_ns_.store(io_->now().time_since_epoch().count(), std::memory_order_relaxed);
+    guardian_.caller_is_here();
     turn();
   }
-  std::size_t count = 0;
-  while (count < out.size() && !ctx_.completions.is_empty()) {
-    out[count++] = ctx_.completions.front();
-    ctx_.completions.pop_front();
-  }
+  const std::size_t count = drain(ctx_.completions, out);
   if (count != 0 && ctx_.blocked_on_queue != 0) resume_blocked(ctx_);
   return count;
 }
 
 PostResult EndpointImpl::post(std::span<const WorkRequest> work) {
   const std::lock_guard guard(lock_);
-  wake_guardian();
+  guardian_.wake();
   const Time now = io_->now();
   const PostResult result = post_work(ctx_, work, now);
   if (result.accepted == 0 || work[result.accepted - 1].kind == OpKind::kReceive) return result;
@@ -193,104 +177,45 @@ PostResult EndpointImpl::post_shared(SharedQueueId queue, std::span<const WorkRe
     ctx_.last_error = "post_shared: no such shared receive queue";
     return {.accepted = 0, .status = PostStatus::kInvalid};
   }
-  wake_guardian();
+  guardian_.wake();
   return post_shared_receives(ctx_, *ctx_.shared_queues[queue.value - 1], receives);
 }
 
 std::size_t EndpointImpl::poll_events(std::span<ConnEvent> out) {
   const std::lock_guard guard(lock_);
-  std::size_t count = 0;
-  while (count < out.size() && !ctx_.events.is_empty()) {
-    out[count++] = ctx_.events.front();
-    ctx_.events.pop_front();
-  }
-  return count;
+  return drain(ctx_.events, out);
 }
 
 bool EndpointImpl::take_event(ConnEvent::Kind kind, ConnEvent& out) {
   const std::lock_guard guard(lock_);
-  bool is_taken = false;
-  for (std::size_t i = ctx_.events.size(); i != 0; --i) {
-    const ConnEvent event = ctx_.events.front();
-    ctx_.events.pop_front();
-    if (is_taken || event.kind != kind) {
-      ctx_.events.push_back(event);
-    } else {
-      out = event;
-      is_taken = true;
-    }
-  }
-  return is_taken;
+  return take_first(ctx_.events, kind, out);
 }
 
 bool EndpointImpl::has_news() const {
   return !ctx_.completions.is_empty() || !ctx_.events.is_empty();
 }
 
-int EndpointImpl::wait_fd() {
-  return has_descriptors_ ? waiter_.fd() : -1;
-}
-
-bool EndpointImpl::arm() {
-  const std::lock_guard guard(lock_);
-  waiter_.drain();
-  const Time now = io_->now();
-  const Time deadline = engine_.next_deadline();
-  if (has_news() || engine_.has_something_to_send() || io_->has_unsent() || deadline <= now)
-    return false;
-  waiter_.set_deadline(deadline, now);
-  is_armed_ = true;
-  return true;
-}
-
-void EndpointImpl::wait(Duration timeout) {
-  if (!has_descriptors_ || !arm()) return;
-  waiter_.sleep(timeout);
-  is_armed_ = false;
-}
-
-Time EndpointImpl::next_deadline() const {
-  const std::lock_guard guard(lock_);
+Time EndpointImpl::next_work() const {
   return engine_.has_something_to_send() || io_->has_unsent() ? io_->now()
                                                               : engine_.next_deadline();
 }
 
-bool EndpointImpl::caller_was_here(Time now) const {
-  const Time last{Duration(last_call_ns_.load(std::memory_order_relaxed))};
-  return now - last < ctx_.config.guardian_takeover;
+int EndpointImpl::wait_fd() {
+  return guardian_.caller_fd();
 }
 
-void EndpointImpl::wake_guardian() {
-  if (ctx_.config.has_guardian && guardian_sleeps_.exchange(false)) guardian_waiter_.wake();
+bool EndpointImpl::arm() {
+  const std::lock_guard guard(lock_);
+  return guardian_.arm();
 }
 
-// While the caller polls, this thread only looks at a clock once per takeover time; when the caller
-// has gone to compute, it sleeps on the provider and the next deadline and makes the turns.
-void EndpointImpl::run_guardian() {
-  while (!guardian_stops_) {
-    guardian_waiter_.drain();
-    if (caller_was_here(io_->now())) {
-      std::this_thread::sleep_for(ctx_.config.guardian_takeover);
-      continue;
-    }
-    if (!lock_.try_lock()) {
-      std::this_thread::yield();
-      continue;
-    }
-    turn();
-    ++ctx_.counters.guardian_turns;
-    const bool news = has_news();
-    const Time now = io_->now();
-    const bool is_busy = engine_.has_something_to_send() || io_->has_unsent();
-    guardian_waiter_.set_deadline(is_busy ? now : engine_.next_deadline(), now);
-    guardian_sleeps_ = true;
-    lock_.unlock();
-    if (news) waiter_.wake();
-    guardian_waiter_.sleep(Duration(-1));
-    guardian_sleeps_ = false;
-    // A sleeping caller wakes on the same packets: it gets its chance first.
-    if (is_armed_ && !guardian_stops_) std::this_thread::sleep_for(ctx_.config.guardian_takeover);
-  }
+void EndpointImpl::wait(Duration timeout) {
+  if (guardian_.has_descriptors() && arm()) guardian_.sleep(timeout);
+}
+
+Time EndpointImpl::next_deadline() const {
+  const std::lock_guard guard(lock_);
+  return next_work();
 }
 
 }  // namespace spindrift

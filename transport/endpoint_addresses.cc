@@ -57,11 +57,7 @@ Result<std::uint16_t> EndpointImpl::find_or_add_rail(const NetAddress& local) {
 void EndpointImpl::watch_provider() {
   std::vector<int> fds;
   io_->append_wait_fds(fds);
-  has_descriptors_ = !fds.empty();
-  if (!has_descriptors_ && !ctx_.config.has_guardian) return;
-  // Descriptors that cannot be watched would only make a sleeper late, never wrong.
-  static_cast<void>(waiter_.watch(fds).ok());
-  if (ctx_.config.has_guardian) static_cast<void>(guardian_waiter_.watch(fds).ok());
+  guardian_.watch(fds);
 }
 
 Result<std::vector<std::uint16_t>> EndpointImpl::named_rails(

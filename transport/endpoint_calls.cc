@@ -9,45 +9,12 @@
 #include "transport/connection_timers.h"
 #include "transport/describe.h"
 #include "transport/endpoint_impl.h"
+#include "transport/endpoint_queues.h"
 #include "transport/loss_detector.h"
 #include "transport/open_connection.h"
 
 namespace spindrift {
 namespace {
-
-ConnState state_of(Phase phase) {
-  switch (phase) {
-    case Phase::kConnecting:
-    case Phase::kAccepting:
-      return ConnState::kConnecting;
-    case Phase::kRequested:
-      return ConnState::kRequested;
-    case Phase::kOpen:
-      return ConnState::kOpen;
-    case Phase::kDraining:
-    case Phase::kClosing:
-      return ConnState::kDraining;
-    case Phase::kClosed:
-      return ConnState::kClosed;
-    case Phase::kFailed:
-      return ConnState::kFailed;
-  }
-  return ConnState::kFailed;
-}
-
-std::string_view name_of(PathState state) {
-  switch (state) {
-    case PathState::kGood:
-      return "good";
-    case PathState::kSkip:
-      return "skip";
-    case PathState::kBad:
-      return "bad";
-    case PathState::kDenied:
-      return "denied";
-  }
-  return "?";
-}
 
 Error no_such_connection() {
   return Error(ErrorCode::kNotFound,
@@ -109,7 +76,7 @@ Result<ConnId> EndpointImpl::connect(std::string_view address, const ConnectOpti
   ConnectTarget target;
   target.remotes = std::move(remotes).value();
   target.rails = std::move(local).value();
-  wake_guardian();
+  guardian_.wake();
   auto conn = start_connect(ctx_, target, options, io_->now());
   if (!conn.ok()) return remember(ConnId{}, conn.error());
   return conn;
@@ -121,7 +88,7 @@ Status EndpointImpl::accept(ConnId conn, const ConnectOptions& options) {
   if (c == nullptr) return remember(ConnId{}, no_such_connection());
   auto local = named_rails(options.local_addresses);
   if (!local.ok()) return remember(conn, local.error());
-  wake_guardian();
+  guardian_.wake();
   Status status = accept_request(ctx_, *c, options, std::move(local).value(), io_->now());
   if (!status.ok()) {
     if (c->is_ready) transmit_some(io_->now());  // the refusal, while there is somebody to send it
@@ -134,19 +101,19 @@ Status EndpointImpl::reject(ConnId conn, std::string_view reason) {
   const std::lock_guard guard(lock_);
   Connection* c = ctx_.find(conn);
   if (c == nullptr) return remember(ConnId{}, no_such_connection());
-  wake_guardian();
+  guardian_.wake();
   return reject_request(ctx_, *c, reason);
 }
 
 void EndpointImpl::close(ConnId conn) {
   const std::lock_guard guard(lock_);
-  wake_guardian();
+  guardian_.wake();
   if (Connection* c = ctx_.find(conn)) engine_.close(*c, io_->now());
 }
 
 void EndpointImpl::abort(ConnId conn) {
   const std::lock_guard guard(lock_);
-  wake_guardian();
+  guardian_.wake();
   if (Connection* c = ctx_.find(conn)) engine_.abort(*c);
 }
 
@@ -197,11 +164,8 @@ Status EndpointImpl::deny_path(ConnId conn, PathId path, bool is_denied) {
 
 Result<SharedQueueId> EndpointImpl::create_shared_receive_queue(std::uint32_t capacity) {
   const std::lock_guard guard(lock_);
-  if (capacity < 1 || capacity > 1048576)
-    return remember(ConnId{}, Error(ErrorCode::kInvalidArgument,
-                                    absl::StrCat("a shared receive queue of ", capacity,
-                                                 " entries; it must be 1..1048576")));
-  ctx_.shared_queues.push_back(std::make_unique<SharedReceiveQueue>(capacity));
+  const Status status = add_shared_queue(ctx_.shared_queues, capacity);
+  if (!status.ok()) return remember(ConnId{}, status.error());
   return SharedQueueId{static_cast<std::uint32_t>(ctx_.shared_queues.size())};
 }
 
@@ -215,7 +179,9 @@ std::string EndpointImpl::last_error(ConnId conn) const {
 
 void EndpointImpl::counters(CounterWriter& out) const {
   const std::lock_guard guard(lock_);
-  ctx_.counters.write(out);
+  EndpointCounters own = ctx_.counters;
+  own.guardian_turns = guardian_.turns();
+  own.write(out);
   ConnectionCounters sum = ctx_.closed_totals;
   for (const auto& holder : ctx_.connections)
     if (holder) sum.add(holder->counters);

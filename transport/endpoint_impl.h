@@ -1,39 +1,19 @@
 #pragma once
 // The endpoint over a PacketIo: the loop, and the user's calls under the loop's lock.
-#include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "spindrift/endpoint.h"
 
 #include "transport/answer_predictor.h"
-#include "transport/endpoint_waiter.h"
+#include "transport/guardian.h"
 #include "transport/packet_engine.h"
+#include "transport/trace_file.h"
 
 namespace spindrift {
 
-// Held by whoever runs the loop. Free of cost when there is no guardian.
-class LoopLock {
- public:
-  explicit LoopLock(bool is_shared) : is_shared_(is_shared) {}
-  void lock() {
-    if (!is_shared_) return;
-    while (taken_.test_and_set(std::memory_order_acquire))
-      std::this_thread::yield();
-  }
-  bool try_lock() { return !is_shared_ || !taken_.test_and_set(std::memory_order_acquire); }
-  void unlock() {
-    if (is_shared_) taken_.clear(std::memory_order_release);
-  }
-
- private:
-  const bool is_shared_;
-  std::atomic_flag taken_;
-};
-
-class EndpointImpl final : public Endpoint, private RailDirectory {
+class EndpointImpl final : public Endpoint, private RailDirectory, private GuardedLoop {
  public:
   EndpointImpl(std::unique_ptr<PacketIo> io, const EndpointConfig& config, const Registry& registry,
                const EngineIdentity& identity);
@@ -85,15 +65,17 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
     return io_->open_entropies(rail, count);
   }
 
+  // GuardedLoop
+  Time clock() const override { return io_->now(); }
+  void guarded_turn() override { turn(); }
+  bool has_news() const override;
+  Time next_work() const override;
+
   void turn();
   void receive_some(Time now);
   void transmit_some(Time now);
   void transmit_posted(ConnId conn, Time now);
-  bool has_news() const;
   void watch_provider();
-  void run_guardian();
-  void wake_guardian();  // the caller changed something; it may not call progress() soon
-  bool caller_was_here(Time now) const;
 
   Result<std::vector<NetAddress>> resolve(std::string_view address, bool needs_host) const;
   Result<std::uint16_t> find_or_add_rail(const NetAddress& local);
@@ -112,16 +94,9 @@ class EndpointImpl final : public Endpoint, private RailDirectory {
   std::vector<RxPacket> rx_;
   std::vector<TxPacket> tx_;
   AnswerPredictor answers_;
-  EndpointWaiter waiter_;           // the caller's
-  EndpointWaiter guardian_waiter_;  // the guardian's
-  bool has_descriptors_ = false;
-  std::uint64_t traced_events_ = 0;    // of the recorder, already in EndpointConfig::trace
+  Guardian guardian_;
+  TraceFile trace_file_;
   std::uint64_t traced_failures_ = 0;  // connections_failed when it was written last
-  std::atomic<std::int64_t> last_call_ns_{0};
-  std::atomic<bool> is_armed_{false};  // the caller sleeps on wait_fd()
-  std::atomic<bool> guardian_stops_{false};
-  std::atomic<bool> guardian_sleeps_{false};  // until a packet or the deadline it knew of
-  std::thread guardian_;
 };
 
 }  // namespace spindrift

@@ -1,60 +1,9 @@
 // The flight recorder of an endpoint, read and written to its file.
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <mutex>
-#include <system_error>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "transport/base/trace_text.h"
-#include "transport/describe.h"
 #include "transport/endpoint_impl.h"
 
 namespace spindrift {
-namespace {
-
-template <class T>
-void append_line(const T& what, std::string& out) {
-  std::array<char, kMaxTraceLine> line{};
-  out.append(line.data(), format_trace_line(what, line));
-}
-
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      out += {'\\', c};
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += absl::StrFormat("\\u%04x", c);
-    else
-      out += c;
-  }
-  return out + "\"";
-}
-
-// Several endpoints, of several processes, may share a file: what one of them adds stays together.
-bool append_to(const std::string& path, std::string_view text) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file < 0) return false;
-  bool is_written = ::flock(file, LOCK_EX) == 0 || errno == EINVAL || errno == ENOLCK;
-  while (is_written && !text.empty()) {
-    const ssize_t count = ::write(file, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    is_written = count > 0;
-    if (is_written) text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  const int error = errno;
-  const bool is_closed = ::close(file) == 0;
-  if (!is_written) errno = error;
-  return is_written && is_closed;
-}
-
-}  // namespace
 
 Trace EndpointImpl::trace() const {
   const std::lock_guard guard(lock_);
@@ -67,31 +16,16 @@ Status EndpointImpl::write_trace() {
 }
 
 Status EndpointImpl::append_trace() {
-  if (ctx_.config.trace.empty()) return ok_status();
-  const FlightRecorder& recorder = ctx_.recorder;
-  const std::uint64_t first = std::max(traced_events_, recorder.overwritten());
-  std::string text;
-  append_line(TraceHeader{.process = static_cast<std::uint64_t>(::getpid()),
-                          .level = recorder.level(),
-                          .events = recorder.recorded() - first,
-                          .overwritten = first - traced_events_},
-              text);
-  for (const auto& holder : ctx_.connections) {
-    if (!holder) continue;
-    absl::StrAppendFormat(
-        &text, "{\"event\":\"connection\",\"conn\":%d,\"peer\":%s,\"error\":%s}\n",
-        holder->id.value, json_string(holder->remotes.empty() ? "" : url_of(holder->remotes[0])),
-        json_string(holder->error));
-  }
-  for (std::uint64_t i = first; i < recorder.recorded(); ++i)
-    append_line(recorder.at(i), text);
-  traced_events_ = recorder.recorded();
-  if (append_to(ctx_.config.trace, text)) return ok_status();
-  const int error = errno;
-  return remember(ConnId{}, Error(ErrorCode::kIo,
-                                  absl::StrCat("cannot write the trace to ", ctx_.config.trace,
-                                               ": ", std::system_category().message(error),
-                                               "; name a file that can be written and has room")));
+  if (!trace_file_.is_wanted()) return ok_status();
+  std::vector<TracedConnection> connections;
+  for (const auto& holder : ctx_.connections)
+    if (holder)
+      connections.push_back({.id = holder->id,
+                             .peer = holder->remotes.empty() ? "" : url_of(holder->remotes[0]),
+                             .error = holder->error});
+  const Status written = trace_file_.append(ctx_.recorder, connections);
+  if (!written.ok()) return remember(ConnId{}, written.error());
+  return ok_status();
 }
 
 // A failure is seldom the last thing a program does, but what led to it is soon overwritten.

@@ -51,14 +51,14 @@ Error not_made(std::string_view kind, const std::string& chosen, std::string_vie
 
 }  // namespace
 
-Status check_options(EngineContext& ctx, const ConnectOptions& o) {
+Status check_connect_options(const ConnectOptions& o, std::size_t shared_queues) {
   Status status = check_bounds(o);
   if (!status.ok()) return status;
   if (o.private_data.size() > wire::kMaxPrivateBytes)
     return Error(ErrorCode::kInvalidArgument,
                  absl::StrCat("ConnectOptions::private_data has ", o.private_data.size(),
                               " bytes; it must have at most ", wire::kMaxPrivateBytes));
-  if (o.shared_receive_queue.value > ctx.shared_queues.size())
+  if (o.shared_receive_queue.value > shared_queues)
     return Error(ErrorCode::kNotFound, "ConnectOptions::shared_receive_queue names no queue");
   return status;
 }
@@ -111,7 +111,7 @@ void free_slot(EngineContext& ctx, Connection& c) {
 }
 
 Status set_options(EngineContext& ctx, Connection& c, const ConnectOptions& options) {
-  Status status = check_options(ctx, options);
+  Status status = check_connect_options(options, ctx.shared_queues.size());
   if (!status.ok()) return status;
   auto cc = ctx.registry.find_congestion_control(options.congestion_control);
   if (!cc.ok()) return cc.error();

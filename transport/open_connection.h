@@ -7,7 +7,7 @@
 namespace spindrift {
 
 // Bounds of every option, with a sentence for the first that is broken.
-Status check_options(EngineContext& ctx, const ConnectOptions& options);
+Status check_connect_options(const ConnectOptions& options, std::size_t shared_queues);
 // A fresh connection in a free slot, or null when max_connections is reached.
 Connection* take_slot(EngineContext& ctx);
 void free_slot(EngineContext& ctx, Connection& c);

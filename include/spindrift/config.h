@@ -88,4 +88,20 @@ struct UdpOptions {
   std::uint32_t send_buffer_bytes = 2U << 20U;  // per entropy
 };
 
+enum class SingleCopy : std::uint8_t {
+  kAuto,  // where the kernel lets the two processes read each other's memory
+  kOn,    // and a connection is refused where it does not
+  kOff,   // everything through the rings
+};
+
+// What shm:// addresses may say for themselves: "?single_copy=off&single_copy_bytes=BYTES&
+// ring_bytes=BYTES".
+struct ShmOptions {
+  SingleCopy single_copy = SingleCopy::kAuto;
+  std::uint32_t single_copy_bytes = 16384;  // messages from this length on
+  // Payload under way through the rings, per connection and direction: enough to keep both sides
+  // copying, small enough to stay in the cache.
+  std::uint32_t ring_bytes = 512U << 10U;
+};
+
 }  // namespace spindrift

@@ -29,6 +29,7 @@
 #include "spindrift/config.h"
 #include "spindrift/export.h"
 #include "spindrift/memory.h"
+#include "spindrift/message_fabric.h"
 #include "spindrift/provider.h"
 #include "spindrift/registry.h"
 #include "spindrift/result.h"
@@ -88,6 +89,9 @@ class Endpoint {
   SPINDRIFT_EXPORT static Result<std::unique_ptr<Endpoint>> create(std::unique_ptr<PacketIo> io,
                                                                    const EndpointConfig& config,
                                                                    const Registry& registry);
+  SPINDRIFT_EXPORT static Result<std::unique_ptr<Endpoint>> create(
+      std::unique_ptr<MessageFabric> fabric, const EndpointConfig& config,
+      const Registry& registry);
   // Aborts every connection.
   virtual ~Endpoint() = default;
 
@@ -101,7 +105,8 @@ class Endpoint {
   [[nodiscard]] virtual Status deregister_memory(const MemoryRegion& region) = 0;
 
   // Connections. Addresses: "udp://10.0.0.1:4793" or a list of rails,
-  // "udp://10.0.0.1:4793,10.1.0.1:4793". Port 0 in listen() picks one; local_addresses() tells.
+  // "udp://10.0.0.1:4793,10.1.0.1:4793"; "shm://name" and "shm:///run/app/socket" on one host.
+  // Port 0 (no name) in listen() picks one; local_addresses() tells.
   [[nodiscard]] virtual Result<ListenerId> listen(std::string_view address,
                                                   const ListenOptions& options = {}) = 0;
   virtual void stop_listening(ListenerId listener) = 0;

@@ -28,13 +28,14 @@ SPINDRIFT_EXPORT std::vector<PluginReport> plugins();
 SPINDRIFT_EXPORT Status load_plugin(std::string_view file, Registry& registry);
 
 // Opens the provider that `address` names ("udp://127.0.0.1:0", or just "udp://") and puts an
-// endpoint on it. Addresses given become its rails. `faults` ("loss=1%,reorder=5%", empty: none)
-// and `capture` (a pcap file, empty: none) wrap the provider. load_settings() (tunables.h) has
-// what files and the environment say about `endpoint` and `udp`. Refuses when a shared
-// object of SPINDRIFT_PLUGINS could not be loaded.
+// endpoint on it; "shm://" serves between processes of one host. Addresses given become its rails.
+// `faults` ("loss=1%,reorder=5%", empty: none) and `capture` (a pcap file, empty: none) wrap the
+// provider. load_settings() (tunables.h) has what files and the environment say about `endpoint`,
+// `udp` and `shm`. Refuses when a shared object of SPINDRIFT_PLUGINS could not be loaded.
 struct OpenOptions {
   EndpointConfig endpoint{};
   UdpOptions udp{};  // what the address does not say itself
+  ShmOptions shm{};  // the same
   std::string faults{};
   std::string capture{};
 };

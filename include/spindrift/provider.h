@@ -144,13 +144,17 @@ class PacketIo {
   virtual void counters(CounterWriter& out) const = 0;
 };
 
-// How a provider enters the registry. `url.scheme` chose it; options are its own.
+class MessageFabric;
+
+// How a provider enters the registry. `url.scheme` chose it; options are its own. It moves
+// datagrams (`open`) or is reliable by itself (`open_fabric`): one of the two is set.
 struct ProviderInfo {
   std::string_view name;
   std::string_view summary;
   Result<std::unique_ptr<PacketIo>> (*open)(const Url& url) = nullptr;
   // ok, or why this host cannot use it and what to do about it.
   Status (*probe)() = nullptr;
+  Result<std::unique_ptr<MessageFabric>> (*open_fabric)(const Url& url) = nullptr;
 };
 
 }  // namespace spindrift

@@ -3,7 +3,9 @@
 // meaning. A program asks for its settings once:
 //
 //   Result<Settings> settings = load_settings();
-//   OpenOptions open{.endpoint = settings.value().endpoint, .udp = settings.value().udp};
+//   OpenOptions open{.endpoint = settings.value().endpoint,
+//                    .udp = settings.value().udp,
+//                    .shm = settings.value().shm};
 //   ConnectOptions connect = settings.value().connect;
 //   connect.path_count = 4;  // what the program itself says comes last
 //
@@ -29,6 +31,7 @@ struct Settings {
   ConnectOptions connect{};
   ListenOptions listen{};
   UdpOptions udp{};
+  ShmOptions shm{};
   // Where each value comes from, in the order of tunables(): "default", "environment" or
   // "/etc/spindrift.conf:3".
   std::vector<std::string> origins{};
@@ -41,6 +44,7 @@ enum class TunableScope : std::uint8_t {
   kConnect,      // ConnectOptions
   kListen,       // ListenOptions
   kUdp,          // UdpOptions
+  kShm,          // ShmOptions
   kEnvironment,  // only there; read by other parts
 };
 enum class TunableType : std::uint8_t {
@@ -98,6 +102,7 @@ SPINDRIFT_EXPORT Status check_bounds(const EndpointConfig& config);
 SPINDRIFT_EXPORT Status check_bounds(const ConnectOptions& options);
 SPINDRIFT_EXPORT Status check_bounds(const ListenOptions& options);
 SPINDRIFT_EXPORT Status check_bounds(const UdpOptions& options);
+SPINDRIFT_EXPORT Status check_bounds(const ShmOptions& options);
 
 // Values as people write and read them.
 SPINDRIFT_EXPORT Result<TunableValue> parse_value(const Tunable& tunable, std::string_view text);

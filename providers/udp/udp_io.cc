@@ -6,13 +6,14 @@
 
 #include <netinet/udp.h>
 
-#include "providers/udp/udp_clock.h"
+#include "providers/monotonic_clock.h"
 #include "providers/udp/udp_errors.h"
 #include "providers/udp/udp_host.h"
 #include "providers/udp/udp_receiver.h"
 #include "providers/udp/udp_sender.h"
 #include "providers/udp/udp_socket.h"
 #include "transport/base/check.h"
+#include "transport/base/url_options.h"
 
 namespace spindrift {
 namespace {
@@ -200,12 +201,13 @@ void UdpIo::counters(CounterWriter& out) const {
 }
 
 Result<std::unique_ptr<PacketIo>> open_from_url(const Url& url) {
-  const auto options = parse_udp_options(url);
-  if (!options.ok()) return options.error();
-  for (const std::string& warning : warn_about_udp(options.value())) {
+  Settings settings;
+  const Status taken = take_url_options(url, TunableScope::kUdp, settings);
+  if (!taken.ok()) return taken.error();
+  for (const std::string& warning : warn_about_udp(settings.udp)) {
     std::fprintf(stderr, "spindrift: %s\n", warning.c_str());
   }
-  return open_udp(options.value());
+  return open_udp(settings.udp);
 }
 
 Status probe() {

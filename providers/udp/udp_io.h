@@ -7,9 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "spindrift/config.h"
 #include "spindrift/provider.h"
-
-#include "providers/udp/udp_options.h"
 
 namespace spindrift {
 

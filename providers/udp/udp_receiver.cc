@@ -8,7 +8,7 @@
 #include <netinet/udp.h>
 #include <sys/mman.h>
 
-#include "providers/udp/udp_clock.h"
+#include "providers/monotonic_clock.h"
 #include "transport/base/check.h"
 
 namespace spindrift {

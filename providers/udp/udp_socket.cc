@@ -87,10 +87,6 @@ Result<UniqueFd> open_bound(const NetAddress& local) {
 
 }  // namespace
 
-UniqueFd::~UniqueFd() {
-  if (fd_ >= 0) close(fd_);
-}
-
 SocketAddress to_socket_address(const NetAddress& address) {
   SocketAddress result;
   if (address.family == 4) {

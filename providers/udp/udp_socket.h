@@ -8,30 +8,12 @@
 #include <sys/socket.h>
 
 #include "spindrift/address.h"
+#include "spindrift/config.h"
 #include "spindrift/result.h"
 
-#include "providers/udp/udp_options.h"
+#include "transport/base/unique_fd.h"
 
 namespace spindrift {
-
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  UniqueFd& operator=(UniqueFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  UniqueFd(const UniqueFd&) = delete;
-  UniqueFd& operator=(const UniqueFd&) = delete;
-  ~UniqueFd();
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 // Large enough for both families, and smaller than sockaddr_storage: there is one per packet.
 struct SocketAddress {  // NOLINT: the union is initialised by its longest member

@@ -40,6 +40,7 @@ TEST(Tunables, DefaultsLieWithinTheirBounds) {
   EXPECT_TRUE(check_bounds(ConnectOptions{}).ok());
   EXPECT_TRUE(check_bounds(ListenOptions{}).ok());
   EXPECT_TRUE(check_bounds(UdpOptions{}).ok());
+  EXPECT_TRUE(check_bounds(ShmOptions{}).ok());
 }
 
 TEST(Tunables, DefaultsReadBackAsThemselves) {

@@ -12,6 +12,9 @@ class EndpointContract : public testing::TestWithParam<WorldFactory> {
   std::unique_ptr<EndpointWorld> world = GetParam().make();
 };
 
+// ... over worlds that lose nothing, whatever happens.
+class ReliableEndpointContract : public EndpointContract {};
+
 #define ASSERT_OPENS(pair) \
   ASSERT_TRUE((pair).open()) << (pair).a->last_error((pair).ab) << (pair).b->last_error((pair).ba)
 

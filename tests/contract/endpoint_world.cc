@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include <unistd.h>
+
 #include "spindrift/open.h"
 
+#include "absl/strings/str_cat.h"
 #include "providers/memory/memory_network.h"
 #include "providers/wrap/fault_io.h"
 #include "providers/wrap/fault_spec.h"
@@ -90,12 +93,57 @@ class UdpWorld final : public EndpointWorld {
   bool is_ipv6_;
 };
 
+// Two endpoints of one process; tests of several processes are in tests/e2e. Nothing is lost,
+// repeated or reordered in memory, so faults are not applied.
+class ShmWorld final : public EndpointWorld {
+ public:
+  explicit ShmWorld(SingleCopy single_copy) : single_copy_(single_copy) {}
+  std::string name() const override { return "shm"; }
+  std::unique_ptr<Endpoint> make(const WorldEndpointConfig& config) override {
+    OpenOptions options;
+    options.endpoint = config.endpoint;
+    options.shm.single_copy = single_copy_;
+    std::string address = "shm://" + fresh_name();
+    if (config.rails == 2) address += "," + fresh_name();
+    auto made = open_endpoint(address, options);
+    SPINDRIFT_CHECK(made.ok());
+    return std::move(made).value();
+  }
+  std::string listen_address() override { return "shm://"; }
+  std::string nobody_address() override { return "shm://nobody-listens-here"; }
+  void pass_time(Time /*deadline*/) override {}
+  Time now() const override {
+    return Time(
+        std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
+  }
+
+ private:
+  std::string fresh_name() {
+    return absl::StrCat("test-", ::getpid(), "-", reinterpret_cast<std::uintptr_t>(this), "-",
+                        ++names_);
+  }
+  SingleCopy single_copy_;
+  unsigned names_ = 0;
+};
+
 }  // namespace
 
-std::vector<WorldFactory> all_worlds() {
+std::vector<WorldFactory> lossy_worlds() {
   return {{"memory", [] { return std::make_unique<MemoryWorld>(false); }},
           {"memory_bursts", [] { return std::make_unique<MemoryWorld>(true); }},
           {"udp", [] { return std::make_unique<UdpWorld>(false); }}};
+}
+
+std::vector<WorldFactory> reliable_worlds() {
+  return {{"shm", [] { return std::make_unique<ShmWorld>(SingleCopy::kAuto); }},
+          {"shm_copying", [] { return std::make_unique<ShmWorld>(SingleCopy::kOff); }}};
+}
+
+std::vector<WorldFactory> all_worlds() {
+  std::vector<WorldFactory> all = lossy_worlds();
+  for (WorldFactory& one : reliable_worlds())
+    all.push_back(std::move(one));
+  return all;
 }
 
 WorldFactory ipv6_world() {

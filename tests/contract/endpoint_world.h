@@ -37,12 +37,14 @@ class EndpointWorld {
   virtual MemoryNetwork* network() { return nullptr; }
 };
 
-// Every implementation the suite runs over: "memory", "udp", ...
+// Every implementation the suite runs over: "memory", "udp", "shm", ...
 struct WorldFactory {
   std::string name;
   std::function<std::unique_ptr<EndpointWorld>()> make;
 };
 std::vector<WorldFactory> all_worlds();
+std::vector<WorldFactory> lossy_worlds();     // over packets: faults can be applied
+std::vector<WorldFactory> reliable_worlds();  // over media that are reliable by themselves
 WorldFactory ipv6_world();
 
 // Two connected endpoints and what tests do with them.

@@ -134,7 +134,8 @@ class Survivor {
     ASSERT_TRUE(endpoint_->accept(conn_, options_).ok());
   }
   void start_peer(const std::string& role, const std::string& address = "") {
-    std::vector<std::string> arguments = {MORTAL_PEER, role, case_.peer_has_guardian ? "1" : "0"};
+    std::vector<std::string> arguments = {MORTAL_PEER, role, case_.peer_has_guardian ? "1" : "0",
+                                          "udp://127.0.0.1:0"};
     if (!address.empty()) arguments.push_back(address);
     peer_.emplace(arguments);
     peer_address_ = peer_->line();
@@ -259,7 +260,7 @@ class Survivor {
 
 // A peer that is away for a while and comes back: writes go on, and every byte is there.
 void expect_to_go_on(bool is_stopped, bool peer_has_guardian, Duration away, Duration limit) {
-  ChildProcess peer({MORTAL_PEER, "serve", peer_has_guardian ? "1" : "0"});
+  ChildProcess peer({MORTAL_PEER, "serve", peer_has_guardian ? "1" : "0", "udp://127.0.0.1:0"});
   const std::string address = peer.line();
   auto endpoint = open_endpoint("udp://127.0.0.1:0").value();
   ConnectOptions options;

@@ -1,10 +1,14 @@
 // A process for tests to kill, to stop, or to keep away from its endpoint.
 //
-//   mortal_peer ROLE HAS_GUARDIAN [ADDRESS]
+//   mortal_peer ROLE HAS_GUARDIAN OPEN [ADDRESS]
 //     mute     listens, never accepts
 //     serve    accepts; its memory, named in its private data, is open to everything
 //     send     accepts, then sends without end
 //     call     connects to ADDRESS, then serves
+//
+// OPEN is the address of its own endpoint, "udp://127.0.0.1:0" or "shm://". As "nobody" in front of
+// it
+// ("nobody,shm://") it gives up all its privileges, as "netns" it moves to a network of its own.
 //
 // It prints its address, or "asking" when it calls. A line with a number of milliseconds on
 // standard input makes it compute for so long: nobody calls its endpoint. It dies with who started
@@ -17,6 +21,7 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -35,9 +40,10 @@ void say(const std::string& line) {
 
 class MortalPeer {
  public:
-  MortalPeer(std::unique_ptr<Endpoint> endpoint, std::string role)
+  MortalPeer(std::unique_ptr<Endpoint> endpoint, std::string role, std::string scheme)
       : endpoint_(std::move(endpoint)),
         role_(std::move(role)),
+        scheme_(std::move(scheme)),
         memory_(kPeerMemory),
         region_(endpoint_->register_memory(memory_, kAllAccess).value()) {
     const auto told = region_.remote.serialize();
@@ -49,7 +55,7 @@ class MortalPeer {
       say("asking");
       return is_under_way;
     }
-    if (!endpoint_->listen("udp://").ok()) return false;
+    if (!endpoint_->listen(scheme_).ok()) return false;
     say(endpoint_->local_addresses().at(0));
     return true;
   }
@@ -90,10 +96,24 @@ class MortalPeer {
 
   std::unique_ptr<Endpoint> endpoint_;
   std::string role_;
+  std::string scheme_;  // "udp://"
   std::vector<std::byte> memory_;
   MemoryRegion region_;
   ConnectOptions options_;
 };
+
+// What stands in front of the address; the address.
+std::string become(const std::string& open) {
+  constexpr unsigned kNobody = 65534;
+  const std::size_t comma = open.find(',');
+  if (comma == std::string::npos) return open;
+  const std::string what = open.substr(0, comma);
+  const bool is_done = what == "netns" ? ::unshare(CLONE_NEWNET) == 0
+                                       : ::setgid(kNobody) == 0 && ::setuid(kNobody) == 0;
+  if (!is_done) std::exit(1);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // forgotten with the user
+  return open.substr(comma + 1);
+}
 
 int run(const std::vector<std::string>& arguments) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -101,10 +121,11 @@ int run(const std::vector<std::string>& arguments) {
   OpenOptions options;
   options.endpoint.has_guardian = arguments.at(1) == "1";
   options.endpoint.max_connections = 8;
-  auto endpoint = open_endpoint("udp://127.0.0.1:0", options);
+  const std::string open = become(arguments.at(2));
+  auto endpoint = open_endpoint(open, options);
   if (!endpoint.ok()) return 1;
-  MortalPeer peer(std::move(endpoint).value(), arguments.at(0));
-  if (!peer.start(arguments.size() > 2 ? arguments[2] : "")) return 1;
+  MortalPeer peer(std::move(endpoint).value(), arguments.at(0), open.substr(0, open.find('/') + 2));
+  if (!peer.start(arguments.size() > 3 ? arguments[3] : "")) return 1;
   for (;;)
     peer.turn();
 }
@@ -114,5 +135,5 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int count, char** values) {
   const std::vector<std::string> arguments(values + 1, values + count);
-  return arguments.size() < 2 ? 2 : spindrift::run(arguments);
+  return arguments.size() < 3 ? 2 : spindrift::run(arguments);
 }

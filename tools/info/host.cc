@@ -20,8 +20,7 @@ struct PlannedProvider {
   std::string_view name;
   std::string_view summary;
 };
-constexpr std::array<PlannedProvider, 4> kPlannedProviders = {{
-    {"shm", "shared memory between processes of one host"},
+constexpr std::array<PlannedProvider, 3> kPlannedProviders = {{
     {"verbs", "InfiniBand and RoCE NICs through libibverbs"},
     {"libfabric", "EFA and other fabrics through libfabric"},
     {"dpdk", "raw Ethernet ports through DPDK"},

@@ -119,6 +119,13 @@ void declare_transport(CLI::App& app, PerfArguments* a) {
       ->group(group);
 }
 
+Status check_listen(const PerfArguments& a, const Registry& registry, PerfOptions* out) {
+  if (a.listen) out->listen_address = *a.listen;
+  if (out->listen_address.find("://") == std::string::npos)
+    out->listen_address = "udp://" + out->listen_address;
+  return tools::check_url(out->listen_address, tools::AddressUse::kListen, registry);
+}
+
 Status check_server(const PerfArguments& a, const Registry& registry, PerfOptions* out) {
   const bool chooses_test =
       a.operation || a.test || a.size || a.has_all_sizes || a.is_bidirectional || a.depth ||
@@ -130,11 +137,7 @@ Status check_server(const PerfArguments& a, const Registry& registry, PerfOption
         "the client chooses the test and the transport; give the server only --listen, "
         "--once, --fault, --capture, --trace and --guardian");
   }
-  if (a.listen) out->listen_address = *a.listen;
-  if (out->listen_address.find("://") == std::string::npos) {
-    out->listen_address = "udp://" + out->listen_address;
-  }
-  Status usable = tools::check_url(out->listen_address, tools::AddressUse::kListen, registry);
+  Status usable = check_listen(a, registry, out);
   if (!usable.ok()) return usable;
   const auto faults = tools::check_faults(out->faults, CrcChoice::kAuto);
   if (!faults.ok()) return faults.error();
@@ -304,7 +307,8 @@ void declare_arguments(CLI::App& app, PerfArguments* a) {
                  "server, local, or the server's address: 10.0.0.1, [::1]:4793, "
                  "udp://10.0.0.1:4793,10.1.0.1:4793")
       ->required();
-  app.add_option("--listen", a->listen, "server: where to listen (udp://0.0.0.0:4793)");
+  app.add_option("--listen", a->listen,
+                 "server, local: where to listen (udp://0.0.0.0:4793, shm://name)");
   app.add_flag("--once", a->serves_once, "server: serve one client, then exit");
   app.add_option("--ready-fd", a->ready_fd)->group("");
   declare_test(app, a);
@@ -326,10 +330,15 @@ Result<PerfOptions> check_arguments(const PerfArguments& a, const Registry& regi
     if (!status.ok()) return status.error();
     return out;
   }
-  if (a.listen || a.serves_once || a.ready_fd >= 0) {
-    return usage("--listen and --once are for 'spindrift perf server'");
-  }
   out.mode = a.target == "local" ? Mode::kLocal : Mode::kClient;
+  if (a.serves_once || a.ready_fd >= 0) return usage("--once is for 'spindrift perf server'");
+  if (a.listen && out.mode != Mode::kLocal)
+    return usage("--listen is for 'spindrift perf server' and 'spindrift perf local'");
+  if (out.mode == Mode::kLocal) {
+    out.listen_address = "udp://127.0.0.1:0";
+    const Status usable = check_listen(a, registry, &out);
+    if (!usable.ok()) return usable.error();
+  }
   out.server_address = a.target.find("://") == std::string::npos ? "udp://" + a.target : a.target;
   if (a.rails) {
     for (const std::string& rail : std::vector<std::string>(absl::StrSplit(

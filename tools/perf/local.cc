@@ -42,9 +42,14 @@ Result<LocalServer> LocalServer::start(const PerfOptions& options) {
   int fds[2];
   if (pipe2(fds, 0) != 0) return system_error("cannot make a pipe");
   fcntl(fds[0], F_SETFD, FD_CLOEXEC);
-  std::vector<std::string> words = {
-      "spindrift",         "perf",   "server",     "--listen",
-      "udp://127.0.0.1:0", "--once", "--ready-fd", std::to_string(fds[1])};
+  std::vector<std::string> words = {"spindrift",
+                                    "perf",
+                                    "server",
+                                    "--listen",
+                                    options.listen_address,
+                                    "--once",
+                                    "--ready-fd",
+                                    std::to_string(fds[1])};
   if (!options.faults.empty()) words.insert(words.end(), {"--fault", options.faults});
   if (!options.trace.empty()) words.insert(words.end(), {"--trace", options.trace});
   if (options.has_guardian) words.emplace_back("--guardian");

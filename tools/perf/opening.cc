@@ -19,7 +19,7 @@ void at_least(std::uint32_t wanted, std::uint32_t& field) {
 Result<std::unique_ptr<Endpoint>> open_perf_endpoint(std::string_view address,
                                                      const PerfOptions& options) {
   const Settings& settings = options.settings;
-  OpenOptions open{.endpoint = settings.endpoint, .udp = settings.udp};
+  OpenOptions open{.endpoint = settings.endpoint, .udp = settings.udp, .shm = settings.shm};
   // Data connections, one for control, and room for those of the session before.
   at_least(2 * kMaxTestConnections, open.endpoint.max_connections);
   at_least(kMaxDepth, open.endpoint.send_queue);

@@ -15,11 +15,15 @@ constexpr std::uint64_t kHour = 3600 * kSecond;
 constexpr std::uint64_t kAnyTime = INT64_MAX;
 constexpr std::uint64_t kAnyNumber = UINT64_MAX;
 constexpr std::string_view kCrcChoices[] = {"auto", "on", "off"};
+constexpr std::string_view kSingleCopyNames[] = {"auto", "on", "off"};
 
 std::uint64_t to_number(std::integral auto value) {
   return static_cast<std::uint64_t>(value);
 }
 std::uint64_t to_number(CrcChoice value) {
+  return static_cast<std::uint64_t>(value);
+}
+std::uint64_t to_number(SingleCopy value) {
   return static_cast<std::uint64_t>(value);
 }
 std::uint64_t to_number(Duration value) {
@@ -93,6 +97,11 @@ template <auto member>
 constexpr Tunable udp(Tunable described) {
   described.scope = TunableScope::kUdp;
   return field<&Settings::udp, member>(described);
+}
+template <auto member>
+constexpr Tunable shm(Tunable described) {
+  described.scope = TunableScope::kShm;
+  return field<&Settings::shm, member>(described);
 }
 constexpr Tunable environment(std::string_view name, std::string_view help) {
   return {
@@ -316,6 +325,28 @@ constexpr Tunable kTunables[] = {
                                          .highest = 512ULL << 20U,
                                          .help = "payload that should fit in a send socket, per "
                                                  "entropy value"}),
+
+    shm<&ShmOptions::single_copy>(
+        {.name = "shm_single_copy",
+         .type = T::kChoice,
+         .highest = 2,
+         .choices = kSingleCopyNames,
+         .help = "large messages are copied once, by reading the peer's memory: where the kernel "
+                 "allows it, always (else connections are refused), or never"}),
+    shm<&ShmOptions::single_copy_bytes>({.name = "shm_single_copy_bytes",
+                                         .type = T::kBytes,
+                                         .unit = "bytes",
+                                         .lowest = 256,
+                                         .highest = 1ULL << 31U,
+                                         .help = "length from which messages are copied once"}),
+    shm<&ShmOptions::ring_bytes>({.name = "shm_ring_bytes",
+                                  .type = T::kBytes,
+                                  .unit = "bytes",
+                                  .lowest = 65536,
+                                  .highest = 64ULL << 20U,
+                                  .multiple_of = 4096,
+                                  .help = "payload under way through the memory that two "
+                                          "processes share, per connection and direction"}),
 
     environment("config",
                 "file to read instead of /etc/spindrift.conf and "

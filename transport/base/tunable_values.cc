@@ -154,6 +154,7 @@ std::string_view owner_of(TunableScope scope) {
     case TunableScope::kListen:
       return "ListenOptions::";
     case TunableScope::kUdp:
+    case TunableScope::kShm:
     case TunableScope::kEnvironment:
       return "";
   }
@@ -250,6 +251,10 @@ Status check_bounds(const ListenOptions& options) {
 
 Status check_bounds(const UdpOptions& options) {
   return check_scope(Settings{.udp = options}, TunableScope::kUdp);
+}
+
+Status check_bounds(const ShmOptions& options) {
+  return check_scope(Settings{.shm = options}, TunableScope::kShm);
 }
 
 }  // namespace spindrift

@@ -1,5 +1,5 @@
 #pragma once
-// The provider's clock. Internal to providers/udp.
+// The clock of providers that move real bytes.
 #include <ctime>
 
 #include "spindrift/types.h"

@@ -1,0 +1,170 @@
+#pragma once
+// MessageFabric: a medium that is reliable by itself. Messages arrive once, whole and per lane in
+// order, and where both sides allow it the memory of the peer can be read without its help. Shared
+// memory implements it; RDMA queue pairs and libfabric endpoints fit it. Not thread-safe: one
+// thread at a time, the one that runs the endpoint.
+//
+// A lane is what a path policy chooses from: a queue pair, an endpoint; media that have only one
+// number it. Who needs an order across lanes carries a sequence number in the header.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spindrift/address.h"
+#include "spindrift/memory.h"
+#include "spindrift/result.h"
+#include "spindrift/stats.h"
+#include "spindrift/types.h"
+#include "spindrift/work.h"
+
+namespace spindrift {
+
+// A peer as the fabric numbers it: 0..FabricCaps::max_peers - 1, used again after drop().
+using FabricPeer = Id<struct FabricPeerTag, std::uint32_t>;
+
+// Room for the engine's header in front of every message.
+inline constexpr std::size_t kFabricHeaderBytes = 48;
+// Of what the two sides tell each other while they connect.
+inline constexpr std::size_t kFabricHelloBytes = 1024;
+
+struct FabricCaps {
+  std::string name;                     // the scheme of its addresses, "shm"
+  std::uint32_t max_peers = 0;          // at a time
+  std::uint32_t max_payload_bytes = 0;  // of one message
+  std::uint32_t max_read_bytes = 0;     // of one read of the peer's memory; 0: there are none
+  std::uint32_t read_from_bytes = 0;    // messages from this length on are better read than sent
+  std::uint32_t max_held = 1;           // messages of one peer that may be held unreleased
+  std::uint16_t max_lanes = 1;          // per peer
+  Rate link_rate{};                     // zero: unknown
+};
+
+// Memory of a peer that it offers to be read.
+struct RemoteSpan {
+  std::uint64_t address = 0;
+  std::uint64_t key = 0;  // as the fabric needs it; 0 where it needs none
+  std::uint32_t bytes = 0;
+};
+
+struct FabricOp {
+  enum class Kind : std::uint8_t {
+    kSend,  // `header`, then the bytes of `local`; all may be reused when post() returns
+    kRead,  // `remote` into `local`, equally long; completes by poll() with `tag`
+  };
+  Kind kind = Kind::kSend;
+  std::uint16_t lane = 0;
+  FabricPeer peer{};
+  std::uint64_t tag = 0;
+  std::span<const std::byte> header{};  // up to kFabricHeaderBytes
+  std::span<const Sge> local{};         // up to kMaxSge pieces
+  std::span<const RemoteSpan> remote{};
+};
+
+struct FabricCompletion {
+  enum class Kind : std::uint8_t {
+    kMessage,  // `header` and `payload` came; release() it
+    kRead,     // the read `tag` is over
+    kStatus,   // status() of the peer says something new
+  };
+  Kind kind = Kind::kMessage;
+  bool is_ok = true;  // kRead; the reason of a failure is last_error()
+  std::uint16_t lane = 0;
+  FabricPeer peer{};
+  std::uint64_t tag = 0;
+  // A copy: what a peer can still change is never looked at twice.
+  std::array<std::byte, kFabricHeaderBytes> header;
+  std::span<const std::byte> payload{};  // valid until released; the peer may scribble over it
+  std::uint64_t position = 0;            // the fabric's own
+};
+
+// A few numbers that each side shows the other: written and read in place, the latest counts, and
+// each on its own.
+struct FabricStatus {
+  std::array<std::uint64_t, 4> words{};
+};
+
+struct FabricEvent {
+  enum class Kind : std::uint8_t {
+    kRequest,   // a peer wants to connect: accept() or refuse()
+    kAccepted,  // our connect() was: messages may be sent
+    kOpened,    // our accept() has reached the peer: messages may be sent
+    kRefused,   // by the peer (`hello` says why) or by the circumstances (`cause`)
+    kGone,      // everything that came before has been polled; drop() it
+  };
+  Kind kind = Kind::kRequest;
+  FabricPeer peer{};
+  std::uint16_t address = 0;       // kRequest: which of addresses() it called
+  std::vector<std::byte> hello{};  // kRequest, kAccepted, kRefused
+  std::string cause{};             // kRefused, kGone
+};
+
+class MessageFabric {
+ public:
+  virtual ~MessageFabric() = default;
+  [[nodiscard]] virtual const FabricCaps& caps() const = 0;
+  // Monotonic for real media, the test's or simulator's clock for others.
+  [[nodiscard]] virtual Time now() const = 0;
+
+  // Addresses, without the scheme. Set-up calls: they may allocate and call the kernel.
+  // Empty: the fabric picks a free one. The result is the index in addresses(). Peers that call one
+  // become kRequest; whether anybody listens there is the engine's to know.
+  [[nodiscard]] virtual Result<std::uint16_t> add_address(std::string_view address) = 0;
+  [[nodiscard]] virtual std::span<const std::string> addresses() const = 0;
+  // ok, or why nobody can have such an address.
+  [[nodiscard]] virtual Status check_address(std::string_view address) const = 0;
+
+  // Peers. `hello` is up to kFabricHelloBytes of the engine's. kAccepted or kRefused follows; time
+  // limits are the caller's.
+  [[nodiscard]] virtual Result<FabricPeer> connect(std::string_view address,
+                                                   std::span<const std::byte> hello) = 0;
+  [[nodiscard]] virtual Status accept(FabricPeer peer, std::span<const std::byte> hello) = 0;
+  // The peer reads `hello`; its number is free again.
+  virtual void refuse(FabricPeer peer, std::span<const std::byte> hello) = 0;
+  // Ends whatever there is, without the peer's help, which hears kGone. Reads that are under way
+  // never land afterwards. Its number is free again.
+  virtual void drop(FabricPeer peer) = 0;
+  // "process 4711", for errors.
+  [[nodiscard]] virtual std::string describe_peer(FabricPeer peer) const = 0;
+  // Whether the two can read each other's memory, as found out while they connected.
+  struct Reach {
+    bool reads_peer = false;
+    bool is_read_by_peer = false;
+  };
+  [[nodiscard]] virtual Reach reach(FabricPeer peer) const = 0;
+  [[nodiscard]] virtual std::size_t poll_events(std::span<FabricEvent> out) = 0;
+
+  // Registered memory, before it is named by an op or offered; kNoMemory and kUnsupported with a
+  // sentence.
+  [[nodiscard]] virtual Status add_region(LocalKey region, std::span<std::byte> bytes) = 0;
+  virtual void remove_region(LocalKey region) = 0;
+  // What the peer has to name to read `piece`.
+  [[nodiscard]] virtual RemoteSpan offer(const Sge& piece) const = 0;
+
+  // Takes a prefix of `ops`; a short count is back-pressure, never an error.
+  [[nodiscard]] virtual std::size_t post(std::span<const FabricOp> ops) = 0;
+  // Fills a prefix of `out`; never blocks. After max_held unreleased messages of a peer, its next
+  // ones stay where they are.
+  [[nodiscard]] virtual std::size_t poll(std::span<FabricCompletion> out) = 0;
+  // Messages of one peer are released in the order in which they came.
+  virtual void release(const FabricCompletion& message) = 0;
+  // Why the last read failed.
+  [[nodiscard]] virtual std::string last_error(FabricPeer peer) const = 0;
+
+  virtual void set_status(FabricPeer peer, const FabricStatus& status) = 0;
+  // What the peer shows at this moment. The words may be anything: they are a peer's.
+  [[nodiscard]] virtual FabricStatus status(FabricPeer peer) const = 0;
+
+  // Sleeping. Readable when poll() or poll_events() would return something after arm().
+  virtual void append_wait_fds(std::vector<int>& out) const = 0;
+  // Asks every peer to wake us once, with the next thing it sends. False: something is there
+  // already.
+  [[nodiscard]] virtual bool arm() = 0;
+
+  virtual void counters(CounterWriter& out) const = 0;
+};
+
+}  // namespace spindrift

@@ -1,0 +1,214 @@
+// Shared memory between real processes: killed and stopped ones, another user's, one in a network
+// of its own.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "spindrift/counter_snapshot.h"
+#include "spindrift/open.h"
+
+#include "tests/e2e/child_process.h"
+#include "tests/e2e/mortal_peer.h"
+
+namespace spindrift {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AnyOf;
+using testing::Each;
+using testing::HasSubstr;
+
+std::byte pattern(std::size_t i) {
+  return static_cast<std::byte>(i * 2654435761U >> 13U);
+}
+
+// Our end; the peer serves: its memory is open to everything, its RECEIVEs are many.
+class Partner {
+ public:
+  explicit Partner(const std::string& peer_open, const ShmOptions& shm = {})
+      : peer_({MORTAL_PEER, "serve", "0", peer_open}), memory_(kPeerMemory) {
+    OpenOptions open{.shm = shm};
+    endpoint_ = open_endpoint("shm://", open).value();
+    region_ = endpoint_->register_memory(memory_, kAllAccess).value();
+    address_ = peer_.line();
+  }
+  bool connect(const ConnectOptions& options = {}) {
+    const auto conn = connect_and_wait(*endpoint_, address_, options);
+    EXPECT_TRUE(conn.ok()) << (conn.ok() ? "" : conn.error().message());
+    if (!conn.ok()) return false;
+    conn_ = conn.value();
+    target_ = RemoteRegion::deserialize(endpoint_->info(conn_).value().private_data).value();
+    return true;
+  }
+  bool post(OpKind kind, std::uint32_t bytes) {
+    const bool is_atomic = kind == OpKind::kFetchAdd;
+    const Sge piece = sge_of(region_, 0, is_atomic ? 8 : bytes);
+    const WorkRequest work{.user_data = posted_,
+                           .conn = conn_,
+                           .kind = kind,
+                           .local = {&piece, 1},
+                           .remote_key = target_.key,
+                           .operand = 1};
+    posted_ += endpoint_->post({&work, 1}).accepted;
+    return true;
+  }
+  std::vector<OpStatus> wait_all(Duration limit) {
+    std::vector<OpStatus> out;
+    while (out.size() < posted_) {
+      const auto done = wait_completion(*endpoint_, limit);
+      if (!done.ok()) break;
+      out.push_back(done.value().status);
+    }
+    posted_ -= out.size();
+    return out;
+  }
+  // Writes everything, reads it back, compares.
+  void check_transfer(std::uint32_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i)
+      memory_[i] = pattern(i);
+    post(OpKind::kWrite, bytes);
+    EXPECT_THAT(wait_all(10s), Each(OpStatus::kOk)) << endpoint_->last_error(conn_);
+    std::fill(memory_.begin(), memory_.end(), std::byte{0});
+    post(OpKind::kRead, bytes);
+    EXPECT_THAT(wait_all(10s), Each(OpStatus::kOk)) << endpoint_->last_error(conn_);
+    bool is_equal = true;
+    for (std::size_t i = 0; i < bytes; ++i)
+      is_equal = is_equal && memory_[i] == pattern(i);
+    EXPECT_TRUE(is_equal) << bytes;
+  }
+  std::uint64_t counter(std::string_view name) const {
+    CounterSnapshot counters;
+    endpoint_->counters(counters);
+    return counters.value(name);
+  }
+  Endpoint& endpoint() { return *endpoint_; }
+  ChildProcess& peer() { return peer_; }
+  std::string error() const { return endpoint_->last_error(conn_); }
+  const std::string& address() const { return address_; }
+
+ private:
+  ChildProcess peer_;
+  std::vector<std::byte> memory_;
+  std::unique_ptr<Endpoint> endpoint_;
+  MemoryRegion region_;
+  RemoteRegion target_;
+  std::string address_;
+  ConnId conn_{};
+  std::size_t posted_ = 0;
+};
+
+TEST(ShmProcesses, BytesAreTheSameOnBothSidesWithAndWithoutTheSingleCopy) {
+  for (const SingleCopy single_copy : {SingleCopy::kAuto, SingleCopy::kOff}) {
+    Partner partner("shm://", {.single_copy = single_copy});
+    ASSERT_TRUE(partner.connect());
+    for (const std::uint32_t bytes : {1U, 64U, 5000U, 100000U, kPeerMemory})
+      partner.check_transfer(bytes);
+    if (single_copy == SingleCopy::kOff) {
+      EXPECT_EQ(partner.counter("shm_reads"), 0U);
+    }
+  }
+}
+
+TEST(ShmProcesses, AKilledPeerEndsEveryOperationAtOnceAndIsNamed) {
+  for (const OpKind kind : {OpKind::kWrite, OpKind::kRead, OpKind::kSend, OpKind::kFetchAdd}) {
+    SCOPED_TRACE(std::string(to_string(kind)));
+    Partner partner("shm://");
+    ASSERT_TRUE(partner.connect());
+    partner.post(kind, kPeerMessage);
+    EXPECT_THAT(partner.wait_all(10s), Each(OpStatus::kOk)) << partner.error();
+    for (int i = 0; i < 16; ++i)
+      partner.post(kind, kPeerMessage);
+    partner.endpoint().progress();
+    partner.peer().send_signal(SIGKILL);
+    const Time struck = partner.endpoint().now();
+    for (int i = 0; i < 4; ++i)
+      partner.post(kind, kPeerMessage);
+    const std::vector<OpStatus> ended = partner.wait_all(5s);
+    ASSERT_GE(ended.size(), 16U);
+    EXPECT_LT(partner.endpoint().now() - struck, 2s);
+    EXPECT_THAT(ended, Each(AnyOf(OpStatus::kOk, OpStatus::kPeerGone)));
+    EXPECT_EQ(ended.back(), OpStatus::kPeerGone);
+    EXPECT_THAT(partner.error(), HasSubstr(partner.address()));
+    EXPECT_THAT(partner.error(), HasSubstr("process "));
+  }
+}
+
+TEST(ShmProcesses, AnIdleConnectionHearsOfTheDeathOfItsPeer) {
+  Partner partner("shm://");
+  ASSERT_TRUE(partner.connect());
+  partner.peer().send_signal(SIGKILL);
+  ConnEvent event;
+  do {
+    const auto next = wait_event(partner.endpoint(), 2s);
+    ASSERT_TRUE(next.ok()) << next.error().message();
+    event = next.value();
+  } while (event.kind == ConnEvent::Kind::kEstablished);
+  EXPECT_EQ(event.kind, ConnEvent::Kind::kFailed);
+  EXPECT_THAT(partner.error(), HasSubstr("killed"));
+}
+
+TEST(ShmProcesses, AStoppedPeerIsGivenUpAfterTheSilenceThatIsAllowed) {
+  Partner partner("shm://");
+  ConnectOptions options;
+  options.silence_limit_passive = 600ms;
+  ASSERT_TRUE(partner.connect(options));
+  partner.peer().send_signal(SIGSTOP);
+  partner.peer().wait_for_change();
+  const Time struck = partner.endpoint().now();
+  for (int i = 0; i < 4; ++i)
+    partner.post(OpKind::kWrite, kPeerMessage);
+  EXPECT_THAT(partner.wait_all(10s), Each(OpStatus::kPeerGone));
+  EXPECT_GT(partner.endpoint().now() - struck, 590ms);
+  EXPECT_LT(partner.endpoint().now() - struck, 5s);
+  EXPECT_THAT(partner.error(), HasSubstr("silent"));
+}
+
+TEST(ShmProcesses, AStoppedPeerThatGoesOnHasMissedNothing) {
+  Partner partner("shm://");
+  ASSERT_TRUE(partner.connect());
+  partner.peer().send_signal(SIGSTOP);
+  partner.peer().wait_for_change();
+  for (int i = 0; i < 4; ++i)
+    partner.post(OpKind::kWrite, kPeerMessage);
+  const Time start = partner.endpoint().now();
+  while (partner.endpoint().now() - start < 200ms)
+    partner.endpoint().progress();
+  partner.peer().send_signal(SIGCONT);
+  EXPECT_THAT(partner.wait_all(10s), Each(OpStatus::kOk)) << partner.error();
+  partner.check_transfer(kPeerMemory);
+}
+
+// It may not read us; we may read it, being root.
+TEST(ShmProcesses, AProcessOfAnotherUserGetsItsBytesThroughTheRings) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  Partner partner("nobody,shm:///tmp/spindrift-test-nobody-" + std::to_string(::getpid()));
+  ASSERT_TRUE(partner.connect());
+  for (const std::uint32_t bytes : {1U, 64U, 100000U, kPeerMemory})
+    partner.check_transfer(bytes);
+}
+
+TEST(ShmProcesses, AProcessInANetworkOfItsOwnIsReached) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a network namespace";
+  Partner partner("netns,shm://");
+  ASSERT_TRUE(partner.connect());
+  partner.check_transfer(kPeerMemory);
+}
+
+TEST(ShmProcesses, SingleCopyOnIsRefusedWithTheReasonWhereTheKernelForbidsIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  ChildProcess peer({MORTAL_PEER, "serve", "0",
+                     "nobody,shm:///tmp/spindrift-test-strict-" + std::to_string(::getpid()) +
+                         "?single_copy=on"});
+  const std::string address = peer.line();
+  auto endpoint = open_endpoint("shm://").value();
+  const auto conn = connect_and_wait(*endpoint, address);
+  ASSERT_FALSE(conn.ok());
+  EXPECT_THAT(conn.error().message(), HasSubstr("shm_single_copy"));
+}
+
+}  // namespace
+}  // namespace spindrift

@@ -1,0 +1,187 @@
+#pragma once
+// All state of one connection of the MessageEngine. Plain data: the parts of the engine (handshake,
+// sender, receiver, completions, timers) are free functions over it, one file each.
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "spindrift/endpoint.h"
+
+#include "transport/connection.h"
+#include "transport/message/message_record.h"
+#include "transport/receive_queue.h"
+
+namespace spindrift {
+
+// A posted SEND, WRITE, READ or atomic. Assigned field by field: the list is long and mostly
+// unused.
+struct MessageRequest {
+  enum class State : std::uint8_t {
+    kQueued,    // nothing of it was sent, or it was turned away whole
+    kSending,   // some of it
+    kSent,      // all of it
+    kFinished,  // `status` is final; completes when its turn comes
+  };
+  std::uint64_t user_data;
+  std::uint64_t remote_key;
+  std::uint64_t remote_offset;
+  std::uint64_t operand;
+  std::uint64_t compare;
+  Time deadline;
+  std::uint32_t length;  // payload bytes; for READ: bytes to fetch
+  std::uint32_t sent_bytes;
+  std::uint32_t answered_bytes;  // READ
+  std::uint32_t number;          // of its first record, once begun
+  std::uint32_t last_number;     // of its last record so far
+  std::uint32_t immediate;
+  std::uint32_t inline_buffer;
+  std::uint32_t line_ordered;  // bit per piece
+  OpKind kind;
+  OpStatus status;
+  State state;
+  std::uint8_t sge_count;
+  bool is_unsignaled;
+  bool has_fence;
+  bool is_answered;  // READ, atomics
+  std::array<Sge, kMaxSge> sge;
+
+  std::span<const Sge> list() const { return {sge.data(), sge_count}; }
+  bool wants_receive() const { return kind == OpKind::kSend || kind == OpKind::kWriteImm; }
+  bool wants_response() const {
+    return kind == OpKind::kRead || kind == OpKind::kFetchAdd || kind == OpKind::kCompareSwap;
+  }
+};
+
+// A READ or atomic of the peer that was executed and whose answer is on its way.
+struct MessageResponse {
+  std::uint64_t key = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t result = 0;  // atomics
+  std::uint32_t number = 0;  // of the request
+  std::uint32_t length = 0;
+  std::uint32_t sent_bytes = 0;
+  bool is_atomic = false;
+  bool is_offered = false;  // the peer fetches it and says when it has
+};
+
+// What was sent on one path before the next was picked; it is over when `last_number` is done.
+struct PathBurst {
+  PathId path{};
+  std::uint32_t packets = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t last_number = 0;
+};
+
+// The message of the peer that is being taken in.
+struct IncomingMessage {
+  RecordKind kind = RecordKind::kSend;
+  bool is_open = false;  // more of it must come
+  std::uint32_t length = 0;
+  std::uint32_t received = 0;
+  std::uint64_t key = 0;
+  std::uint64_t offset = 0;
+};
+
+// Bytes that a peer offered to be read from its memory.
+struct Offer {
+  std::array<RemoteSpan, kMaxSge> pieces{};
+  std::uint8_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Bytes that are being fetched from the peer: of its message, or of our READ.
+struct Fetch {
+  bool is_active = false;
+  bool is_posted = false;  // the fabric reads; else it had no room
+  bool is_for_read = false;
+  bool is_bounced = false;  // through memory of ours: the target is line-ordered
+  std::uint32_t bytes = 0;  // under way
+  std::uint64_t done = 0;   // of the offer
+  Offer offer;
+  FabricCompletion message;  // that made the offer; released at the end
+};
+
+struct MessageConnection {
+  ConnId id{};
+  std::uint16_t index = 0;
+  Phase phase = Phase::kConnecting;
+  bool is_initiator = false;
+  bool has_peer = false;  // the fabric knows `peer`
+  bool has_crc = false;
+  bool is_ready = false;  // in the engine's ready list
+  bool is_blocked_on_queue = false;
+  bool close_event_sent = false;
+  bool owes_bulletin = false;  // something to show that no record has told
+  bool settles = false;        // the peer shows an end: it comes when all it sent is taken in
+  bool has_drained = false;    // ... since then nothing more came
+  bool peer_is_gone = false;
+  bool peer_progresses_alone = false;
+  bool owes_read_done = false;  // what was offered has been fetched
+  bool is_turned_away = false;  // our message met no RECEIVE, and waits for the invitation
+  FabricPeer peer{};
+  std::uint64_t nonce = 0;
+  std::uint64_t peer_nonce = 0;
+  ListenerId listener{};
+  ConnectOptions options;
+  Registry::CcChoice cc;
+  const PathSelectorInfo* selector = nullptr;
+  std::vector<std::string> remotes;  // addresses without the scheme; [0] was called
+  std::vector<std::string> locals;
+  std::vector<std::byte> private_data;  // the peer's
+  std::uint32_t payload_mtu = 0;
+  std::uint32_t offers_from_bytes = UINT32_MAX;  // longer messages are fetched by the peer
+  std::uint32_t peer_mtu = 0;
+  std::uint8_t peer_crc = 0;
+  std::uint32_t peer_max_reads = 0;
+  std::uint64_t peer_host = 0;
+  Time started{};
+  Time gives_up = kNever;  // the handshake
+  Time close_gives_up = kNever;
+  Time next_silence_check = kNever;
+  std::uint32_t heard = 0;  // anything from the peer
+  std::uint32_t heard_before = 0;
+  Time heard_since{};               // `heard` has not changed since then
+  Time earliest_deadline = kNever;  // of posted work, never later than the true one
+  std::string gone_cause;
+
+  // Our requests. Records are numbered as they are sent, modulo 2^32.
+  std::optional<Ring<MessageRequest>> requests;
+  std::uint64_t next_request = 0;  // serial of the first not sent whole
+  std::uint64_t oldest_read = 0;   // no READ or atomic before this serial waits for its answer
+  std::uint32_t begun = 0;         // records sent
+  std::uint32_t acked = 0;         // of these, taken in by the peer
+  std::uint32_t reads_waiting = 0;
+  std::uint32_t messages_begun = 0;  // that need a RECEIVE
+  std::uint32_t peer_credits = 0;
+  std::uint16_t refusals_heard = 0;
+  std::uint16_t invitations_heard = 0;
+  Bulletin peer_shows;
+
+  // The peer's requests.
+  std::optional<Ring<MessageResponse>> responses;
+  std::uint64_t next_response = 0;  // serial of the first not sent whole
+  std::optional<ReceiveQueue> receives;
+  std::uint32_t executed = 0;      // records of its requests, taken in
+  std::uint32_t next_message = 0;  // that needs a RECEIVE
+  IncomingMessage incoming;
+  Fetch fetch;
+  std::optional<Ring<FabricCompletion>> deferred;  // came while something was being fetched
+  Bulletin shows;
+  OpStatus pending_fault = OpStatus::kOk;  // told when what was asked before is answered
+  std::string pending_reason;
+
+  // Paths and congestion control.
+  std::optional<PathTable> paths;
+  std::optional<Flow> flow;
+  RttEstimator rtt;
+  PathBurst burst;
+  std::uint64_t burst_left = 0;
+  std::optional<Ring<PathBurst>> bursts;
+  std::uint32_t denied_paths = 0;
+
+  ConnectionCounters counters;
+  std::string error;
+};
+
+}  // namespace spindrift

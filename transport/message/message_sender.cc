@@ -1,0 +1,396 @@
+#include "transport/message/message_sender.h"
+
+#include <algorithm>
+
+#include "transport/base/crc32c.h"
+#include "transport/message/message_completions.h"
+#include "transport/message/message_fetch.h"
+
+namespace spindrift {
+namespace {
+
+RecordKind kind_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::kSend:
+    case OpKind::kReceive:
+      return RecordKind::kSend;
+    case OpKind::kWrite:
+      return RecordKind::kWrite;
+    case OpKind::kWriteImm:
+      return RecordKind::kWriteImm;
+    case OpKind::kRead:
+      return RecordKind::kRead;
+    case OpKind::kFetchAdd:
+      return RecordKind::kFetchAdd;
+    case OpKind::kCompareSwap:
+      return RecordKind::kCompareSwap;
+  }
+  return RecordKind::kSend;
+}
+
+std::uint32_t packets_of(const MessageConnection& c, std::uint64_t bytes) {
+  return bytes <= c.payload_mtu
+             ? 1
+             : static_cast<std::uint32_t>((bytes + c.payload_mtu - 1) / c.payload_mtu);
+}
+
+// False: too many bursts are under way.
+bool close_burst(MessageContext& ctx, MessageConnection& c) {
+  if (c.burst.packets == 0) return true;
+  if (c.bursts->is_full()) return false;
+  c.paths->on_sent(c.burst.path, c.burst.packets, c.burst.bytes);
+  c.flow->on_sent(c.burst.bytes, ctx.now);
+  c.bursts->push_back(c.burst);
+  c.burst.packets = 0;
+  c.burst.bytes = 0;
+  return true;
+}
+
+// Bursts that have arrived: the path policy and congestion control hear of them.
+void take_bursts(MessageContext& ctx, MessageConnection& c) {
+  while (!c.bursts->is_empty()) {
+    const PathBurst& burst = c.bursts->front();
+    if (static_cast<std::int32_t>(c.acked - burst.last_number) <= 0) return;
+    const PathFeedback feedback{.path = burst.path, .packets = burst.packets};
+    c.paths->on_feedback({&feedback, 1}, ctx.now, c.rtt.smoothed());
+    AckEvent event;
+    event.now = ctx.now;
+    event.sent_time = ctx.now - c.rtt.min();
+    event.rtt = c.rtt.min();
+    event.acked_bytes = burst.bytes;
+    event.received_bytes = burst.bytes;
+    event.acked_packets = burst.packets;
+    c.flow->on_ack(event);
+    c.bursts->pop_front();
+  }
+}
+
+// Requests in the order of sending, as far as they may go now. Nothing is changed before the fabric
+// has taken a message.
+class Batch {
+ public:
+  Batch(MessageContext& ctx, MessageConnection& c)
+      : ctx_(ctx),
+        c_(c),
+        scratch_(ctx.sending),
+        serial_(c.next_request),
+        messages_begun_(c.messages_begun),
+        reads_waiting_(c.reads_waiting),
+        burst_left_(c.burst_left) {}
+
+  // Fills the batch; false: nothing may be sent now.
+  bool fill() {
+    while (count_ < kSendBatch && serial_ < c_.requests->end_serial()) {
+      const MessageRequest& request = c_.requests->at_serial(serial_);
+      if (request.state == MessageRequest::State::kFinished) {  // ended before it was begun
+        if (count_ != 0) break;
+        c_.next_request = ++serial_;
+        continue;
+      }
+      if (count_ == 0 || sent_bytes_ == 0) sent_bytes_ = request.sent_bytes;
+      if (!may_go(request) || !take_path(chunk_of(request))) break;
+      add(request);
+    }
+    return count_ != 0;
+  }
+  // Sends; false: the fabric took only some of it.
+  bool send() {
+    const std::size_t taken =
+        ctx_.fabric.post(std::span<const FabricOp>(scratch_.ops).first(count_));
+    for (std::size_t i = 0; i < taken; ++i)
+      commit(scratch_.out[i]);
+    if (taken != 0) c_.owes_bulletin = false;
+    return taken == count_;
+  }
+
+ private:
+  bool may_go(const MessageRequest& request) {
+    if (sent_bytes_ != 0) return true;
+    if (request.has_fence && reads_waiting_ != 0) return false;
+    if (request.wants_response() && reads_waiting_ >= c_.peer_max_reads) return false;
+    return !request.wants_receive() ||
+           (!c_.is_turned_away && static_cast<std::int32_t>(c_.peer_credits - messages_begun_) > 0);
+  }
+  bool is_offered(const MessageRequest& request) const {
+    return request.length >= c_.offers_from_bytes && request.kind != OpKind::kRead &&
+           request.inline_buffer == kNoInlineBuffer;
+  }
+  std::uint32_t chunk_of(const MessageRequest& request) const {
+    if (request.kind == OpKind::kRead) return 0;
+    const std::uint32_t left = request.length - sent_bytes_;
+    if (left <= c_.payload_mtu) return left;
+    if (!is_offered(request)) return c_.payload_mtu;
+    const std::uint32_t most = std::min(std::max(c_.options.burst_bytes, c_.payload_mtu),
+                                        ctx_.fabric.caps().max_read_bytes);
+    return std::min(left, most);
+  }
+  // The path of the next chunk: the one that is being used, until its share is spent.
+  bool take_path(std::uint32_t bytes) {
+    if (burst_left_ >= std::max<std::uint64_t>(bytes, 1)) {
+      burst_left_ -= std::max<std::uint64_t>(bytes, 1);
+      return true;
+    }
+    if (count_ != 0) return false;  // what is in the batch goes first
+    if (!close_burst(ctx_, c_)) return false;
+    take_bursts(ctx_, c_);
+    const std::uint64_t share = std::max({c_.options.burst_bytes, c_.payload_mtu, bytes});
+    if (!c_.flow->has_room(static_cast<std::uint32_t>(share))) return false;
+    const std::optional<PathId> path = c_.paths->pick(ctx_.now);
+    if (!path) return false;
+    c_.burst.path = *path;
+    // With bursts of a single packet each packet takes the next path.
+    c_.burst_left = c_.options.burst_bytes == 0 ? std::max(bytes, 1U) : share;
+    burst_left_ = c_.burst_left - std::max(bytes, 1U);
+    return true;
+  }
+  void add(const MessageRequest& request) {
+    OutgoingRecord& out = scratch_.out[count_];
+    FabricOp& op = scratch_.ops[count_];
+    out.begins = sent_bytes_ == 0;
+    out.bytes = chunk_of(request);
+    out.ends = request.kind == OpKind::kRead || sent_bytes_ + out.bytes == request.length;
+    Record& record = out.record;
+    record.kind = out.begins ? kind_of(request.kind) : RecordKind::kMore;
+    record.flags = 0;
+    record.epoch = c_.refusals_heard;
+    record.done = c_.executed;
+    record.credits = c_.receives->credits();
+    record.length = request.length;
+    record.immediate = request.immediate;
+    record.crc = 0;
+    record.key = request.remote_key;
+    record.offset = request.remote_offset;
+    record.operand = request.operand;
+    op.kind = FabricOp::Kind::kSend;
+    op.peer = c_.peer;
+    op.lane = c_.burst.path.value;
+    op.local = payload_of(request, out);
+    if (c_.has_crc) record.crc = record_crc(record, op.local);
+    op.header = std::as_bytes(std::span(&record, 1)).first(record_bytes(record.kind));
+    ++count_;
+    advance(request, out);
+  }
+  void advance(const MessageRequest& request, const OutgoingRecord& out) {
+    sent_bytes_ += out.bytes;
+    if (out.begins) {
+      if (request.wants_receive()) ++messages_begun_;
+      if (request.wants_response()) ++reads_waiting_;
+    }
+    if (!out.ends) return;
+    ++serial_;
+    sent_bytes_ = 0;
+  }
+  std::span<const Sge> payload_of(const MessageRequest& request, OutgoingRecord& out) {
+    if (request.kind == OpKind::kRead || request.kind == OpKind::kFetchAdd) return {};
+    if (request.kind == OpKind::kCompareSwap) {
+      out.compare = request.compare;
+      return out.alone(&out.compare, sizeof(out.compare));
+    }
+    if (request.inline_buffer != kNoInlineBuffer) {
+      return out.alone(
+          ctx_.inline_bytes.data() + std::size_t{request.inline_buffer} * kMaxInlineBytes,
+          request.length);
+    }
+    if (out.bytes == request.length && !is_offered(request)) return request.list();
+    cut(request.list(), 0, sent_bytes_, out.bytes, out.part);
+    if (!is_offered(request)) return out.part.list();
+    out.record.flags = kRecordIsOffered;
+    for (std::uint8_t i = 0; i < out.part.count; ++i) {
+      const RemoteSpan span = ctx_.fabric.offer(out.part.pieces[i]);
+      out.offered[i] = {.address = span.address, .key = span.key, .bytes = span.bytes};
+    }
+    return out.alone(out.offered.data(), out.part.count * sizeof(OfferedPiece));
+  }
+  void commit(const OutgoingRecord& out) {
+    MessageRequest& request = c_.requests->at_serial(c_.next_request);
+    request.last_number = c_.begun++;
+    if (out.begins) {
+      request.number = request.last_number;
+      request.state = MessageRequest::State::kSending;
+      if (request.wants_receive()) ++c_.messages_begun;
+      if (request.wants_response()) ++c_.reads_waiting;
+    }
+    request.sent_bytes += out.bytes;
+    const std::uint32_t packets = packets_of(c_, out.bytes);
+    c_.counters.packets_sent += packets;
+    c_.counters.bytes_sent += out.bytes;
+    c_.burst.packets += packets;
+    c_.burst.bytes += std::max(out.bytes, 1U);
+    c_.burst_left -= std::min<std::uint64_t>(c_.burst_left, std::max(out.bytes, 1U));
+    c_.burst.last_number = request.last_number;
+    if (!out.ends) return;
+    request.state = MessageRequest::State::kSent;
+    ++c_.next_request;
+  }
+
+  MessageContext& ctx_;
+  MessageConnection& c_;
+  SendScratch& scratch_;
+  std::uint64_t serial_;
+  std::uint32_t sent_bytes_ = 0;
+  std::uint32_t messages_begun_;
+  std::uint32_t reads_waiting_;
+  std::uint64_t burst_left_;
+  std::size_t count_ = 0;
+};
+
+bool send_response(MessageContext& ctx, MessageConnection& c, MessageResponse& response,
+                   Record& record, std::span<const Sge> payload) {
+  record.done = c.executed;
+  record.credits = c.receives->credits();
+  record.immediate = response.number;
+  if (c.has_crc) record.crc = record_crc(record, payload);
+  const FabricOp op{.lane = c.burst.path.value,
+                    .peer = c.peer,
+                    .header = std::as_bytes(std::span(&record, 1)).first(record_bytes(record.kind)),
+                    .local = payload};
+  if (ctx.fabric.post({&op, 1}) != 1) return false;
+  c.owes_bulletin = false;
+  return true;
+}
+
+// The next record of a READ's answer; false: no room. A region that is gone becomes a fault.
+bool answer_read(MessageContext& ctx, MessageConnection& c, MessageResponse& response) {
+  const MemoryTable::Target target =
+      ctx.memory.find(response.key, response.offset, response.length, Access::kRemoteRead);
+  if (target.code != wire::ReturnCode::kOk) {
+    refuse_request(ctx, c,
+                   {.number = response.number,
+                    .status = OpStatus::kRemoteKey,
+                    .reason = "the region was deregistered while the peer read from it"});
+    return false;
+  }
+  Record record;
+  record.length = response.length;
+  const bool is_offered = response.length >= c.offers_from_bytes;
+  Sge piece{.data = target.data, .bytes = response.length};
+  OfferedPiece offered;
+  if (is_offered) {
+    record.kind = RecordKind::kReadOffer;
+    const RemoteSpan span = ctx.fabric.offer(piece);
+    offered = {.address = span.address, .key = span.key, .bytes = span.bytes};
+    piece = {.data = reinterpret_cast<std::byte*>(&offered), .bytes = sizeof(offered)};
+  } else {
+    record.kind = RecordKind::kReadData;
+    piece.data += response.sent_bytes;
+    piece.bytes = std::min(response.length - response.sent_bytes, c.payload_mtu);
+  }
+  if (!send_response(ctx, c, response, record, {&piece, 1})) return false;
+  response.is_offered = is_offered;
+  response.sent_bytes += is_offered ? response.length : piece.bytes;
+  c.counters.packets_sent += packets_of(c, is_offered ? response.length : piece.bytes);
+  c.counters.bytes_sent += is_offered ? response.length : piece.bytes;
+  return true;
+}
+
+bool answer_atomic(MessageContext& ctx, MessageConnection& c, MessageResponse& response) {
+  Record record;
+  record.kind = RecordKind::kAtomicResult;
+  record.operand = response.result;
+  record.length = 8;
+  response.sent_bytes = 8;
+  return send_response(ctx, c, response, record, {});
+}
+
+}  // namespace
+
+std::uint32_t record_crc(Record record, std::span<const Sge> payload) {
+  record.crc = 0;
+  std::uint32_t crc = crc32c(std::as_bytes(std::span(&record, 1)).first(record_bytes(record.kind)));
+  for (const Sge& piece : payload)
+    crc = crc32c({piece.data, piece.bytes}, crc);
+  return crc;
+}
+
+void send_requests(MessageContext& ctx, MessageConnection& c) {
+  while (carries_data(c.phase) && c.next_request < c.requests->end_serial()) {
+    Batch batch(ctx, c);
+    if (!batch.fill()) break;
+    if (!batch.send()) {
+      ctx.make_ready(c);  // the fabric is full: with the next turn
+      break;
+    }
+  }
+}
+
+bool is_hopeless(const MessageConnection& c, const MessageRequest& request) {
+  const bool has_no_receive =
+      c.is_turned_away || static_cast<std::int32_t>(c.peer_credits - c.messages_begun) <= 0;
+  return request.wants_receive() && request.state == MessageRequest::State::kQueued &&
+         (c.peer_shows.flags & Bulletin::kClosing) != 0 && has_no_receive;
+}
+
+void send_responses(MessageContext& ctx, MessageConnection& c) {
+  while (carries_data(c.phase) && c.next_response < c.responses->end_serial()) {
+    MessageResponse& response = c.responses->at_serial(c.next_response);
+    const bool is_sent =
+        response.is_atomic ? answer_atomic(ctx, c, response) : answer_read(ctx, c, response);
+    if (!is_sent) {
+      if (carries_data(c.phase)) ctx.make_ready(c);
+      return;
+    }
+    if (response.sent_bytes < response.length) continue;
+    ++c.next_response;
+    // What was offered stays until the peer has fetched it.
+    while (!c.responses->is_empty() && c.responses->front_serial() < c.next_response &&
+           !c.responses->front().is_offered)
+      c.responses->pop_front();
+  }
+}
+
+bool send_read_done(MessageContext& ctx, MessageConnection& c) {
+  Record record;
+  record.kind = RecordKind::kReadDone;
+  MessageResponse about;
+  return send_response(ctx, c, about, record, {});
+}
+
+void show(MessageContext& ctx, MessageConnection& c) {
+  c.owes_bulletin = false;
+  if (!c.has_peer) return;
+  c.shows.done = c.executed;
+  c.shows.credits = c.receives ? c.receives->credits() : 0;
+  ctx.fabric.set_status(c.peer, c.shows.pack());
+}
+
+void on_told(MessageContext& ctx, MessageConnection& c, std::uint32_t done, std::uint32_t credits) {
+  const std::uint32_t newly = done - c.acked;
+  if (newly != 0 && newly <= c.begun - c.acked) {
+    c.acked = done;
+    deliver_requests(ctx, c);
+    if (!c.bursts->is_empty()) take_bursts(ctx, c);
+    if (c.next_request < c.requests->end_serial()) ctx.make_ready(c);
+  }
+  // A shared queue may have less to offer than it had; what was promised last counts.
+  if (credits == c.peer_credits) return;
+  c.peer_credits = credits;
+  if (c.next_request < c.requests->end_serial()) ctx.make_ready(c);
+}
+
+void on_turned_away(MessageContext& ctx, MessageConnection& c, std::uint32_t number) {
+  if (c.begun == number || c.begun - number > c.begun - c.acked) return;  // not under way
+  std::uint64_t serial = c.requests->front_serial();
+  while (serial < c.requests->end_serial()) {
+    const MessageRequest& request = c.requests->at_serial(serial);
+    if (request.state != MessageRequest::State::kFinished &&
+        (request.state == MessageRequest::State::kQueued || request.number == number))
+      break;
+    ++serial;
+  }
+  for (std::uint64_t i = serial; i < c.requests->end_serial(); ++i) {
+    MessageRequest& request = c.requests->at_serial(i);
+    if (request.state == MessageRequest::State::kQueued) break;
+    if (request.state == MessageRequest::State::kFinished) continue;
+    if (request.wants_receive()) --c.messages_begun;
+    if (request.wants_response()) --c.reads_waiting;
+    request.state = MessageRequest::State::kQueued;
+    request.sent_bytes = 0;
+  }
+  c.next_request = std::min(c.next_request, serial);
+  c.begun = number;
+  c.is_turned_away = true;
+  ++c.counters.retransmits_not_ready;
+  ctx.make_ready(c);
+}
+
+}  // namespace spindrift
