@@ -95,15 +95,19 @@ SwitchSpec derive(const SwitchSpec& spec, const NetworkPlan& plan, const Transpo
   return out;
 }
 
-// A few events a slot when every port is busy.
-unsigned slot_bits_for(const NetworkPlan& plan, const TransportSpec& transport) {
+// Several events a slot when every port is busy, and one turn of the wheel until most of what a
+// port plans.
+EventListShape event_list_shape(const NetworkPlan& plan, const TransportSpec& transport) {
+  constexpr unsigned kTurnBits = 22;  // 4 us
   const FlowFrames frames = frames_of(transport, transport.payload_mtu);
   LinkSpec link;
   link.rate_bps = std::max<std::uint64_t>(fastest_host_link(plan), 1);
   const auto packet_ps = static_cast<std::uint64_t>(transmission(link, frames.full));
   const std::uint64_t per_event = packet_ps / std::max<std::size_t>(plan.links.size() * 2, 1);
-  const auto bits = static_cast<unsigned>(std::bit_width(per_event));
-  return std::clamp(bits, 4U, 18U);
+  EventListShape shape;
+  shape.slot_bits = std::clamp(static_cast<unsigned>(std::bit_width(per_event)), 5U, 18U);
+  shape.wheel_bits = std::clamp(kTurnBits - std::min(shape.slot_bits, kTurnBits), 12U, 16U);
+  return shape;
 }
 
 }  // namespace spindrift::sim

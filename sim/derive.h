@@ -1,5 +1,6 @@
 #pragma once
 // What a scenario leaves open and the network decides.
+#include "sim/event_list.h"
 #include "sim/network_plan.h"
 #include "sim/routing.h"
 
@@ -13,7 +14,7 @@ std::vector<PortLimits> port_limits(const SwitchSpec& asked, const SwitchSpec& d
                                     const NetworkPlan& plan);
 // Every zero that means "derive it" replaced.
 SwitchSpec derive(const SwitchSpec& spec, const NetworkPlan& plan, const TransportSpec& transport);
-// How finely the event list divides time.
-unsigned slot_bits_for(const NetworkPlan& plan, const TransportSpec& transport);
+// How finely the event list divides time; actors and seed are the caller's.
+EventListShape event_list_shape(const NetworkPlan& plan, const TransportSpec& transport);
 
 }  // namespace spindrift::sim

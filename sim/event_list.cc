@@ -91,6 +91,12 @@ void EventList::make_room() {
   SPINDRIFT_CHECK(present_end_ < present_.size());
 }
 
+void EventList::sort_present() {
+  std::sort(present_.begin() + static_cast<std::ptrdiff_t>(present_at_),
+            present_.begin() + static_cast<std::ptrdiff_t>(present_end_),
+            [](const Due& a, const Due& b) { return a.is_before(b); });
+}
+
 void EventList::link(std::uint32_t slot, Actor actor) {
   Entry& entry = entries_[actor];
   const Actor head = heads_[slot];
@@ -137,7 +143,8 @@ bool EventList::load_next_slot() {
   if (index == slots_) return cascade(1) || cascade(2) || take_back_from_beyond();
   slot_now_ = (slot_now_ & ~(slots_ - 1)) + index;
   for (Actor actor = heads_[index]; actor != kNobody; actor = entries_[actor].next)
-    insert_present(actor, entries_[actor].at);
+    append_present(actor);
+  sort_present();
   heads_[index] = kNobody;
   used_[0][index / 64] &= ~(1ULL << (index % 64));
   return true;
@@ -155,9 +162,13 @@ bool EventList::cascade(unsigned level) {
   used_[level][index / 64] &= ~(1ULL << (index % 64));
   while (actor != kNobody) {
     const Actor following = entries_[actor].next;
-    put(actor, entries_[actor].at);
+    if (static_cast<std::uint64_t>(entries_[actor].at) >> slot_bits_ == slot_now_)
+      append_present(actor);
+    else
+      put(actor, entries_[actor].at);
     actor = following;
   }
+  sort_present();
   return true;
 }
 

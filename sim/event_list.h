@@ -79,6 +79,14 @@ class EventList {
     entries_[actor].where = kPresent;
   }
   void make_room();
+  // Of a slot that becomes the present one: sorted when all are there. Many may be due at the same
+  // picosecond.
+  void append_present(Actor actor) {
+    const Picoseconds at = entries_[actor].at;
+    present_[present_end_++] = {at, order_of(actor, at), actor};
+    entries_[actor].where = kPresent;
+  }
+  void sort_present();
   void link(std::uint32_t slot, Actor actor);
   void unlink(Actor actor);
   // Not into level 0.

@@ -33,6 +33,13 @@ Network::Shape network_shape(const Scenario& scenario, const NetworkPlan& plan) 
       .seed = scenario.seed};
 }
 
+EventListShape event_shape(const Scenario& scenario, const NetworkPlan& plan) {
+  EventListShape shape = event_list_shape(plan, scenario.transport);
+  shape.actors = Network::actors_for(plan) + plan.hosts + 1;
+  shape.seed = scenario.seed;
+  return shape;
+}
+
 }  // namespace
 
 World::World(const Scenario& scenario, const Registry& registry, const NetworkPlan& plan,
@@ -42,9 +49,7 @@ World::World(const Scenario& scenario, const Registry& registry, const NetworkPl
       plan_(plan),
       plans_(std::move(flows)),
       network_actors_(Network::actors_for(plan)),
-      events_({.actors = network_actors_ + plan.hosts + 1,
-               .slot_bits = slot_bits_for(plan, scenario.transport),
-               .seed = scenario.seed}),
+      events_(event_shape(scenario, plan)),
       network_(plan, network_shape(scenario, plan), events_, *this) {
   for (std::uint32_t nic = 0; nic < plan_.nics.size(); ++nic)
     if (nic == 0 || plan_.nics[nic].host != plan_.nics[nic - 1].host) first_nics_.push_back(nic);
