@@ -30,6 +30,14 @@ PathTable::PathTable(std::unique_ptr<PathSelector> selector, std::uint32_t path_
   }
 }
 
+std::uint32_t PathTable::burst_size(const Path& path) {
+  return std::max(path.burst_packets, path.open_burst_packets);
+}
+
+bool PathTable::has_lost_again(const Path& path) {
+  return path.lost_in_row_packets > burst_size(path);
+}
+
 std::optional<PathId> PathTable::pick(Time now) {
   if (usable_.is_empty()) {
     if (bad_.is_empty()) return std::nullopt;
@@ -51,9 +59,12 @@ bool PathTable::takes(Path& path, Time now) {
   switch (path.state) {
     case PathState::kGood:
       return true;
-    case PathState::kSkip:
-      path.state = PathState::kGood;  // passed over once is enough
-      return now >= path.skip_until;
+    case PathState::kSkip: {
+      // Passed over once is enough, unless it lost again when it was tried again.
+      const bool is_over = now >= path.skip_until;
+      if (is_over || !has_lost_again(path)) path.state = PathState::kGood;
+      return is_over;
+    }
     case PathState::kBad:
     case PathState::kDenied:
       return false;
@@ -125,9 +136,8 @@ void PathTable::on_loss(PathId id, std::uint32_t packets, Time now, Duration rto
   Path& path = paths_[id.value];
   path.counters.packets_lost += packets;
   path.lost_in_row_packets += packets;
-  const std::uint32_t burst_packets = std::max(path.burst_packets, path.open_burst_packets);
   const bool is_dark =
-      path.lost_in_row_packets >= std::max<std::uint64_t>(2ULL * burst_packets, kLostInRowMin);
+      path.lost_in_row_packets >= std::max<std::uint64_t>(2ULL * burst_size(path), kLostInRowMin);
   if (is_dark && usable_.contains(id)) {
     set_bad(id, now, rto);
   } else {
@@ -138,7 +148,7 @@ void PathTable::on_loss(PathId id, std::uint32_t packets, Time now, Duration rto
 void PathTable::skip(Path& path, Time now, Duration rto) {
   if (path.state != PathState::kGood && path.state != PathState::kSkip) return;
   path.state = PathState::kSkip;
-  path.skip_until = now + std::min(rto / 4, kSkipMax);
+  path.skip_until = now + std::min(has_lost_again(path) ? rto : rto / 4, kSkipMax);
 }
 
 void PathTable::add_rtt(PathId id, Duration rtt) {

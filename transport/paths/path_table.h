@@ -3,6 +3,7 @@
 // has carried. The policy proposes (PathSelector), the table disposes.
 //
 //   GOOD --trim, loss--> SKIP (passed over once, or until a short time has passed) --> GOOD
+//   SKIP --a loss again--> SKIP (until a longer time has passed) --> GOOD
 //   GOOD/SKIP --two bursts in a row entirely lost--> BAD
 //   BAD --a probe or any packet arrives--> GOOD    any --operator--> DENIED --operator--> GOOD
 //
@@ -81,6 +82,9 @@ class PathTable {
     Duration probe_interval{};
   };
 
+  static std::uint32_t burst_size(const Path& path);
+  // More than its last burst, and nothing arrived in between.
+  static bool has_lost_again(const Path& path);
   bool takes(Path& path, Time now);
   PathId fall_back(Time now);
   PathId start_burst(PathId id);
