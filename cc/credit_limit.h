@@ -13,7 +13,8 @@ namespace spindrift {
 class CreditLimit {
  public:
   explicit CreditLimit(double speculative_bytes)
-      : speculative_bytes_(static_cast<std::uint64_t>(bounded(speculative_bytes))) {}
+      : speculative_bytes_(static_cast<std::uint64_t>(bounded(speculative_bytes))),
+        is_speculating_(speculative_bytes_ != 0) {}
 
   void on_ack(const AckEvent& event) { account(event.acked_bytes, event.in_flight_bytes); }
   void on_loss(const LossEvent& event) { account(event.lost_bytes, event.in_flight_bytes); }
@@ -34,10 +35,10 @@ class CreditLimit {
  private:
   static constexpr std::uint64_t kMost = 1ULL << 60;
 
-  // The first event shows all that was sent before it: gone, lost or still under way. What is left
-  // of the speculative window is forfeit.
+  // The first event about data shows all that was sent before it: gone, lost or still under way.
+  // What is left of the speculative window is forfeit.
   void account(std::uint64_t gone, std::uint64_t in_flight) {
-    if (!is_speculating_) return;
+    if (!is_speculating_ || (gone == 0 && in_flight == 0)) return;
     is_speculating_ = false;
     spent_bytes_ = std::min(std::min(gone, kMost) + std::min(in_flight, kMost), kMost);
   }
@@ -45,7 +46,7 @@ class CreditLimit {
   std::uint64_t speculative_bytes_;
   std::uint64_t granted_bytes_ = 0;
   std::uint64_t spent_bytes_ = 0;
-  bool is_speculating_ = true;
+  bool is_speculating_;
 };
 
 }  // namespace spindrift

@@ -48,6 +48,7 @@ SimIo::SimIo(const Shape& shape, Network& network, const EventList& events)
       headers_(kHeaders * kMaxHeaderBytes) {
   caps_.name = "sim";
   caps_.max_packet_bytes = shape.max_packet_bytes;
+  caps_.frame_overhead_bytes = shape.frame_overhead_bytes;
   caps_.entropies = kMaxPaths;
   caps_.link_rate = shape.link_rate;
   caps_.has_ecn = true;

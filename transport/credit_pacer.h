@@ -17,8 +17,9 @@ namespace spindrift {
 
 class CreditPacer {
  public:
-  // A little slower than the link, so that the queue before it drains (uet-htsim).
-  static constexpr std::uint64_t kLinkPermille = 990;
+  // A little slower than the link, so that the queue before it drains. uet-htsim takes 990; what
+  // requests and trimmed packets add to the link leaves room for this.
+  static constexpr std::uint64_t kLinkPermille = 992;
 
   explicit CreditPacer(std::uint32_t sources)
       : sources_(sources), wanting_(sources), sated_(sources) {}

@@ -59,6 +59,16 @@ Rate own_link_rate(const EngineContext& ctx, const Connection& c) {
   return Rate::bits_per_second(kUnknownLinkBps);
 }
 
+// The pacer counts nominal bytes; a full packet takes more or less than that on the link.
+Rate nominal_rate(const EngineContext& ctx, const Connection& c) {
+  const std::uint64_t nominal = c.payload_mtu + packet_overhead(c);
+  const std::uint64_t framed =
+      nominal - kNominalOverheadBytes + ctx.rails.caps().frame_overhead_bytes;
+  const auto bps = static_cast<double>(own_link_rate(ctx, c).bits_per_second());
+  return Rate::bits_per_second(
+      static_cast<std::uint64_t>(bps * static_cast<double>(nominal) / static_cast<double>(framed)));
+}
+
 void arm_pacer(EngineContext& ctx) {
   ctx.timers.arm(ctx.pacer_actor(), ctx.credit_pacer->next());
 }
@@ -77,11 +87,14 @@ void build(Connection& c, wire::ControlType type, std::uint64_t bytes, TxPacket&
 void open_credit(EngineContext& ctx, Connection& c) {
   if (!ctx.credit_pacer)
     ctx.credit_pacer = std::make_unique<CreditPacer>(ctx.config.max_connections);
-  ctx.credit_pacer->set_link_rate(own_link_rate(ctx, c));
+  ctx.credit_pacer->set_link_rate(nominal_rate(ctx, c));
   const std::uint64_t packet = c.payload_mtu + packet_overhead(c);
   // The other direction has about the same path: what one flow may have under way there.
-  ctx.credit_pacer->open(c.index, {.grant_bytes = kGrantPackets * packet / kQuantum * kQuantum,
-                                   .spare_bytes = c.flow->window_bytes() / kQuantum * kQuantum});
+  // Rounded up: less than a packet more would leave the last one of each grant waiting for the
+  // next.
+  const std::uint64_t grant = (kGrantPackets * packet + kQuantum - 1) / kQuantum * kQuantum;
+  ctx.credit_pacer->open(
+      c.index, {.grant_bytes = grant, .spare_bytes = c.flow->window_bytes() / kQuantum * kQuantum});
   c.credit.emplace();
 }
 
@@ -120,16 +133,22 @@ void note_demand(EngineContext& ctx, Connection& c, Time now) {
   const std::uint64_t window = c.flow->window_bytes();
   const std::uint64_t limit = c.flow->limits().credit_bytes;
   const std::uint64_t sent = c.flow->sent();
-  const std::uint64_t backlog = backlog_bytes(c, window);
+  // Somewhat more than can be under way, so that the first message asks when it begins.
+  const std::uint64_t backlog = backlog_bytes(c, window + window / kAskShare);
   // All that must have been granted for the backlog to fit, given what the limit makes of the
   // grants.
   const std::uint64_t needed = sent + backlog + credit.granted_bytes;
   const std::uint64_t total =
       needed > limit ? (needed - limit + kQuantum - 1) / kQuantum * kQuantum : 0;
-  const std::uint64_t packet = std::min<std::uint64_t>(backlog, c.payload_mtu + packet_overhead(c));
+  const std::uint64_t full_packet = c.payload_mtu + packet_overhead(c);
+  const std::uint64_t packet = std::min(backlog, full_packet);
   const bool is_blocked = backlog != 0 && sent + packet > limit;
-  const bool is_more = total > credit.asked_bytes &&
-                       (is_blocked || total - credit.asked_bytes >= window / kAskShare);
+  // The last of what waits is asked for at once: nothing follows that would ask for it.
+  const bool is_last = backlog < window && total > credit.granted_bytes;
+  const std::uint64_t worth_asking = is_last ? full_packet : window / kAskShare;
+  const bool has_all_it_asked_for = credit.asked_bytes <= credit.granted_bytes;
+  const bool is_more = total > credit.asked_bytes && ((is_blocked && has_all_it_asked_for) ||
+                                                      total - credit.asked_bytes >= worth_asking);
   const bool is_overdue = is_blocked && credit.ask_again <= now;
   if (is_more || is_overdue) {
     credit.backoff = is_more ? current_rto(c) : std::min(2 * credit.backoff, c.options.rto_max);

@@ -73,8 +73,11 @@ struct PacketIoCaps {
   std::uint32_t max_burst_bytes = 0;    // consecutive equal packets of one path that leave as one
                                         // super-packet (GSO); 0: no such gain
   std::uint16_t max_burst_packets = 1;  // packets in one super-packet
-  std::uint16_t batch = 32;             // packets per receive/reserve call that pay off
-  std::uint16_t entropies = 1;          // distinct entropy values, 1..kMaxPaths
+  // What a packet takes on the link beyond its UDP payload: UDP, IPv4, Ethernet with preamble and
+  // gap.
+  std::uint32_t frame_overhead_bytes = 66;
+  std::uint16_t batch = 32;                // packets per receive/reserve call that pay off
+  std::uint16_t entropies = 1;             // distinct entropy values, 1..kMaxPaths
   std::uint64_t receive_buffer_bytes = 0;  // what may be in flight towards us; 0: unknown
   Rate link_rate{};                        // zero: unknown
   // What two idle hosts add to an RTT in batching and scheduling: delays below it say nothing about

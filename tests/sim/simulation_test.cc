@@ -2,6 +2,7 @@
 #include "sim/simulation.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -259,6 +260,42 @@ TEST(Simulation, LosesNoFlowWhenALinkIsCut) {
   EXPECT_GT(results.total.drops_down, 0U);
   EXPECT_EQ(results.payload_errors, 0U);
 }
+
+class AdaptivePolicy : public testing::TestWithParam<const char*> {};
+
+// Bytes that arrived from `from` to `until`, as the samples tell.
+double goodput_gbps(const Results& results, Picoseconds from, Picoseconds until) {
+  const auto received_at = [&](Picoseconds at) {
+    std::uint64_t sum = 0;
+    for (const FlowSample& sample : results.flow_samples)
+      if (sample.at == at) sum += sample.received_bytes;
+    return sum;
+  };
+  return static_cast<double>((received_at(until) - received_at(from)) * 8) * 1e3 /
+         static_cast<double>(until - from);
+}
+
+// One of four links of a leaf goes dark for the rest of the run.
+TEST_P(AdaptivePolicy, HasTheGoodputBackWithin100UsOfACut) {
+  constexpr Picoseconds kCut = 100 * kMicrosecond;
+  Scenario scenario = plain_scenario();
+  scenario.workload.bytes = 16 << 20;
+  scenario.transport.path_count = 64;
+  scenario.transport.path_selector = GetParam();
+  scenario.sample_every = 20 * kMicrosecond;
+  scenario.faults = {{.kind = FaultSpec::Kind::kDown, .from = "leaf0", .to = "spine0", .at = kCut}};
+  const Results results = run_well(scenario);
+  EXPECT_GT(last_finish(results), kMillisecond);
+  EXPECT_GT(results.total.drops_down, 0U);
+  const double soon = goodput_gbps(results, kCut + 100 * kMicrosecond, kCut + 200 * kMicrosecond);
+  const double later = goodput_gbps(results, kCut + 400 * kMicrosecond, kCut + 800 * kMicrosecond);
+  EXPECT_GT(soon, 0.92 * later) << later;
+  std::printf("%s: %.0f Gb/s 100 to 200 us after the cut, %.0f later\n", GetParam(), soon, later);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, AdaptivePolicy,
+                         testing::Values("bitmap", "reps", "mixed", "least_rtt"),
+                         [](const auto& one) { return std::string(one.param); });
 
 TEST(Simulation, SendsTrimmedPacketsAgainWithoutATimeout) {
   Scenario scenario = plain_scenario();
