@@ -55,7 +55,8 @@ class Transfer {
 
  private:
   Status open() {
-    OpenOptions open{.faults = options_.faults};
+    OpenOptions open;
+    open.faults = options_.faults;
     open.endpoint.cc_record = options_.file;
     auto receiver = open_endpoint(options_.address);
     if (!receiver.ok()) return receiver.error();
