@@ -1,20 +1,16 @@
 #include "sim/simulation.h"
 
-#include <ctime>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sim/processor_time.h"
 #include "sim/telemetry.h"
 #include "sim/topology.h"
 #include "sim/world.h"
 
 namespace spindrift::sim {
 namespace {
-
-double processor_seconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
 
 void check_names(const Scenario& scenario, const Registry& registry, RunError& out) {
   const TransportSpec& transport = scenario.transport;

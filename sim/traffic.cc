@@ -1,7 +1,7 @@
 // Flows: posted as WRITEs when their time has come, finished when their last one completes.
 #include <algorithm>
-#include <ctime>
 
+#include "sim/processor_time.h"
 #include "sim/world.h"
 #include "transport/base/check.h"
 
@@ -9,10 +9,6 @@ namespace spindrift::sim {
 namespace {
 
 constexpr std::uint64_t kReportEvery = 100'000;  // events
-
-double processor_seconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
 
 }  // namespace
 

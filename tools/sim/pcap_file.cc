@@ -51,8 +51,8 @@ std::vector<std::byte> pause_frame(bool pauses) {
 
 struct PcapFile::Capture {
   struct Close {
-    void operator()(pcap_t* pcap) const { pcap_close(pcap); }
-    void operator()(pcap_dumper_t* dump) const { pcap_dump_close(dump); }
+    void operator()(pcap_t* one) const { pcap_close(one); }
+    void operator()(pcap_dumper_t* one) const { pcap_dump_close(one); }
   };
   std::unique_ptr<pcap_t, Close> pcap;
   std::unique_ptr<pcap_dumper_t, Close> dump;
