@@ -98,10 +98,14 @@ int main(int count, char** arguments) {
   spindrift_endpoint* endpoint = NULL;
   const char* role = count == 3 ? arguments[1] : "";
   if (strcmp(role, "server") != 0 && strcmp(role, "client") != 0) {
-    fprintf(stderr, "usage: hello_c server|client udp://HOST:PORT\n");
+    fprintf(stderr, "usage: hello_c server|client udp://HOST:PORT|shm://NAME\n");
     return 2;
   }
-  must(spindrift_open("udp://", NULL, &endpoint));
+  char provider[16] = "";  /* "udp://" of "udp://HOST:PORT" */
+  const char* separator = strstr(arguments[2], "://");
+  if (separator != NULL && separator - arguments[2] < 12)
+    memcpy(provider, arguments[2], (size_t)(separator - arguments[2]) + 3);
+  must(spindrift_open(separator != NULL ? provider : arguments[2], NULL, &endpoint));
   if (strcmp(role, "server") == 0)
     serve(endpoint, arguments[2]);
   else

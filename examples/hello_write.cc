@@ -76,11 +76,13 @@ void write_hello(Endpoint& endpoint, std::string_view address, ConnectOptions op
 int main(int count, char** arguments) {
   const std::string_view role = count == 3 ? arguments[1] : "";
   if (role != "server" && role != "client") {
-    std::fprintf(stderr, "usage: hello_write server|client udp://HOST:PORT\n");
+    std::fprintf(stderr, "usage: hello_write server|client udp://HOST:PORT|shm://NAME\n");
     return 2;
   }
   const Settings settings = must(load_settings());
-  const auto endpoint =
-      must(open_endpoint("udp://", {.endpoint = settings.endpoint, .udp = settings.udp}));
+  const std::string_view address = arguments[2];
+  const std::string_view provider = address.substr(0, address.find("://") + 3);
+  const auto endpoint = must(open_endpoint(
+      provider, {.endpoint = settings.endpoint, .udp = settings.udp, .shm = settings.shm}));
   (role == "server" ? serve : write_hello)(*endpoint, arguments[2], settings.connect);
 }

@@ -147,16 +147,19 @@ int main(int count, char** arguments) {
   if ((role != "server" && role != "client") ||
       (count > 3 && !parse_number(arguments[3], kMaxBytes, options.message_bytes)) ||
       (count > 4 && !parse_number(arguments[4], 100'000'000, options.round_trips))) {
-    std::fprintf(stderr,
-                 "usage: ping_pong server udp://HOST:PORT\n"
-                 "       ping_pong client udp://HOST:PORT [BYTES (1..%u) [ROUND_TRIPS]]\n",
-                 kMaxBytes);
+    std::fprintf(
+        stderr,
+        "usage: ping_pong server udp://HOST:PORT|shm://NAME\n"
+        "       ping_pong client udp://HOST:PORT|shm://NAME [BYTES (1..%u) [ROUND_TRIPS]]\n",
+        kMaxBytes);
     return 2;
   }
   const Settings settings = must(load_settings());
   options.connect = settings.connect;
-  const auto endpoint =
-      must(open_endpoint("udp://", {.endpoint = settings.endpoint, .udp = settings.udp}));
+  const std::string_view address = arguments[2];
+  const std::string_view provider = address.substr(0, address.find("://") + 3);
+  const auto endpoint = must(open_endpoint(
+      provider, {.endpoint = settings.endpoint, .udp = settings.udp, .shm = settings.shm}));
   if (role == "server") {
     serve(*endpoint, arguments[2], settings.connect);
   } else {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The core table: the transport between two processes, beside plain UDP sockets, the kernel's TCP and
-UCX, turn about in the same run, and the ratios against their goals.
+"""Tables of the transport between two processes, beside what others or the bare machine do, turn about
+in the same run, and the ratios against their goals. core: over UDP, beside plain UDP sockets, the
+kernel's TCP and UCX. shm: through shared memory, beside nothing but the copies.
 
 Sender on processor 0, receiver on processor 1. In every round each series of a row runs once, in
 another order each time; ratios are taken within a round. Root is needed for the rows between network
@@ -18,15 +19,18 @@ from benchmark.dark_path import write_plot
 from benchmark.processes import Unavailable
 from benchmark.row import Settings, end_progress, show_progress
 from benchmark.rows import all_rows
+from benchmark.shm_rows import shm_rows
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TABLES = {"core": all_rows, "shm": shm_rows}
 
 
 def parse(words):
-    parser = argparse.ArgumentParser(prog="./dev bench core", description=__doc__,
+    parser = argparse.ArgumentParser(prog="./dev bench core|shm", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="ROW",
                         help="only rows whose name holds one of these words")
+    parser.add_argument("--table", choices=TABLES, default="core")
     parser.add_argument("--rounds", type=int, default=10, help="of every row (10)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement (1)")
     parser.add_argument("--quick", action="store_true",
@@ -36,7 +40,7 @@ def parse(words):
                         help="put the tables into docs/PERFORMANCE.md")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench",
-                        help="folder of core.json and the plot")
+                        help="folder of core.json or shm.json, and the plot")
     arguments = parser.parse_args(words)
     if not 1 <= arguments.rounds <= 1000:
         parser.error(f"--rounds {arguments.rounds} is outside 1..1000")
@@ -48,7 +52,7 @@ def parse(words):
 
 
 def choose(parser, arguments):
-    chosen = [row for row in all_rows(arguments.build)
+    chosen = [row for row in TABLES[arguments.table](arguments.build)
               if not arguments.names or any(word in row.name for word in arguments.names)]
     if not chosen:
         parser.error(f"no row is called like {' or '.join(arguments.names)}; --list names them")
@@ -67,11 +71,12 @@ def measure(chosen, settings, save_all):
     return results
 
 
-def save(results, facts, settings, out):
+def save(results, facts, settings, arguments):
+    out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     document = {"machine": facts, "rounds": settings.rounds, "seconds": settings.seconds,
                 "rows": [result.to_json() for result in results]}
-    (out / "core.json").write_text(json.dumps(document, indent=1, default=str) + "\n")
+    (out / f"{arguments.table}.json").write_text(json.dumps(document, indent=1, default=str) + "\n")
     for result in results:
         if result.timelines:
             write_plot(out / f"{result.name}.svg", result)
@@ -92,16 +97,17 @@ def main():
 
     def save_all(results):
         facts["load_after"] = os.getloadavg()[0]
-        save(results, facts, settings, arguments.out)
+        save(results, facts, settings, arguments)
 
     results = measure(chosen, settings, save_all)
     met, goals = report.goals_met(results)
     print(f"\n{report.describe_machine(facts)}\n{met} of {goals} goals met; "
-          f"{time.monotonic() - began:.0f} s; samples in {arguments.out / 'core.json'}")
+          f"{time.monotonic() - began:.0f} s; samples in {arguments.out / f'{arguments.table}.json'}")
     if arguments.write_docs:
         how = (f"{settings.rounds} rounds of {settings.seconds:g} s; sender on processor 0, receiver "
                "on processor 1.")
-        report.write_section(ROOT / "docs" / "PERFORMANCE.md", report.section(results, facts, how))
+        report.write_section(ROOT / "docs" / "PERFORMANCE.md", arguments.table,
+                             report.section(results, facts, how))
         for result in results:
             if result.timelines:
                 write_plot(ROOT / "docs" / f"{result.name}.svg", result)

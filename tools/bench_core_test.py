@@ -89,13 +89,14 @@ class Reports(unittest.TestCase):
     def test_replace_what_stands_between_the_markers(self):
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder, "page.md")
-            page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
-            report.write_section(page, "new")
+            first, last = report.markers("core")
+            page.write_text(f"before\n{first}\nold\n{last}\nafter\n")
+            report.write_section(page, "core", "new")
             self.assertEqual(page.read_text(),
-                             f"before\n{report.BEGIN}\n\nnew\n{report.END}\nafter\n")
+                             f"before\n{first}\n\nnew\n{last}\nafter\n")
             page.write_text("no markers\n")
             with self.assertRaises(ValueError):
-                report.write_section(page, "new")
+                report.write_section(page, "core", "new")
 
 
 class Ucx(unittest.TestCase):

@@ -3,16 +3,18 @@
 set -euo pipefail
 hello="$1"
 out="$(mktemp)"
-"$hello" server udp://127.0.0.1:0 >"$out" &
-server=$!
-trap 'kill "$server" 2>/dev/null || true; rm -f "$out"' EXIT
-for _ in $(seq 200); do
-  if grep -q '^listening on ' "$out"; then break; fi
-  sleep 0.05
+for address in udp://127.0.0.1:0 "shm://hello-c-$$"; do
+  "$hello" server "$address" >"$out" &
+  server=$!
+  trap 'kill "$server" 2>/dev/null || true; rm -f "$out"' EXIT
+  for _ in $(seq 200); do
+    if grep -q '^listening on ' "$out"; then break; fi
+    sleep 0.05
+  done
+  "$hello" client "$(sed -n 's/^listening on //p' "$out")"
+  wait "$server"
+  grep -q '^received: hello from C$' "$out"
 done
-"$hello" client "$(sed -n 's/^listening on //p' "$out")"
-wait "$server"
-grep -q '^received: hello from C$' "$out"
 [[ "$("$hello" 2>&1 || echo "exit $?")" == *"exit 2" ]]
 if "$hello" client pigeon://x 2>"$out"; then exit 1; fi
 grep -q pigeon "$out"

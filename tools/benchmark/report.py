@@ -5,8 +5,6 @@ import pathlib
 import platform
 import subprocess
 
-BEGIN = "<!-- core table: made by ./dev bench core --write-docs -->"
-END = "<!-- end of the core table -->"
 WORDS = {True: "met", False: "MISSED", None: ""}
 
 
@@ -98,10 +96,16 @@ def section(results, facts, how):
     return "\n".join(parts)
 
 
-def write_section(path, text):
-    """Puts `text` between the markers of the file."""
-    before, begin, rest = path.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
+def markers(table):
+    return (f"<!-- {table} table: made by ./dev bench {table} --write-docs -->",
+            f"<!-- end of the {table} table -->")
+
+
+def write_section(path, table, text):
+    """Puts `text` between the markers of the table in the file."""
+    first, last = markers(table)
+    before, begin, rest = path.read_text().partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"{path} lacks the lines '{BEGIN}' and '{END}'")
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+        raise ValueError(f"{path} lacks the lines '{first}' and '{last}'")
+    path.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")

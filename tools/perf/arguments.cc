@@ -59,6 +59,9 @@ void declare_test(CLI::App& app, PerfArguments* a) {
   app.add_option("--depth", a->depth,
                  "messages in flight per connection, 1..1024 (16..128 by size)")
       ->group(group);
+  app.add_option("--post-batch", a->post_batch, "messages handed over at once, 1..32 (32)")
+      ->check(CLI::Range(1, 32))
+      ->group(group);
   app.add_option("--connections", a->connections, "1..256 (1); latency uses the first")
       ->group(group);
   app.add_option("-D,--duration", a->duration,
@@ -129,9 +132,9 @@ Status check_listen(const PerfArguments& a, const Registry& registry, PerfOption
 Status check_server(const PerfArguments& a, const Registry& registry, PerfOptions* out) {
   const bool chooses_test =
       a.operation || a.test || a.size || a.has_all_sizes || a.is_bidirectional || a.depth ||
-      a.connections || a.duration || a.iterations || a.warmup || a.has_verify || a.min_mb_per_s ||
-      a.max_latency_us || a.has_json || a.congestion_control || a.path_selector || a.loss_rule ||
-      a.paths || a.burst || a.mtu || a.crc || a.dscp || a.deadline || a.rails;
+      a.post_batch || a.connections || a.duration || a.iterations || a.warmup || a.has_verify ||
+      a.min_mb_per_s || a.max_latency_us || a.has_json || a.congestion_control || a.path_selector ||
+      a.loss_rule || a.paths || a.burst || a.mtu || a.crc || a.dscp || a.deadline || a.rails;
   if (chooses_test) {
     return usage(
         "the client chooses the test and the transport; give the server only --listen, "
@@ -192,6 +195,7 @@ Status check_test(const PerfArguments& a, PerfOptions* out) {
   out->shape.has_verify = a.has_verify;
   out->shape.is_bidirectional = a.is_bidirectional;
   out->shape.depth = a.depth.value_or(0);
+  out->post_batch = a.post_batch.value_or(out->post_batch);
   out->shape.connections = a.connections.value_or(1);
   if (a.depth && (*a.depth < 1 || *a.depth > kMaxDepth)) {
     return usage(absl::StrFormat("--depth %u is outside 1..%u", *a.depth, kMaxDepth));
@@ -200,9 +204,10 @@ Status check_test(const PerfArguments& a, PerfOptions* out) {
     return usage(absl::StrFormat("--connections %u is outside 1..%u", out->shape.connections,
                                  kMaxTestConnections));
   }
-  if (!out->has_bandwidth && (a.is_bidirectional || a.connections || a.depth)) {
+  if (!out->has_bandwidth && (a.is_bidirectional || a.connections || a.depth || a.post_batch)) {
     return usage(
-        "--bidirectional, --connections and --depth are for bandwidth; latency sends one "
+        "--bidirectional, --connections, --depth and --post-batch are for bandwidth; latency sends "
+        "one "
         "message at a time");
   }
   return check_sizes(a, out);
@@ -363,6 +368,7 @@ Result<PerfOptions> check_arguments(const PerfArguments& a, const Registry& regi
 
 RunRequest make_run(const PerfOptions& options, std::uint64_t message_bytes, bool is_latency) {
   RunRequest run{.is_latency = is_latency, .message_bytes = message_bytes};
+  run.post_batch = options.post_batch;
   run.iterations = options.iterations;
   if (run.iterations == 0 && options.duration == Duration{} && is_latency) {
     run.iterations = kDefaultLatencyIterations;

@@ -28,6 +28,7 @@ struct PerfArguments {
   bool has_all_sizes = false;
   bool is_bidirectional = false;
   std::optional<std::uint32_t> depth{};
+  std::optional<std::uint32_t> post_batch{};
   std::optional<std::uint32_t> connections{};
   std::optional<std::string> duration{};
   std::optional<std::int64_t> iterations{};

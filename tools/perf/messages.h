@@ -58,6 +58,7 @@ struct RunRequest {
   std::uint64_t iterations = 0;  // per connection; zero: for `duration`
   std::uint64_t warmup = 0;      // per connection, before measuring
   Duration duration{};
+  std::uint32_t post_batch = 32;  // of the client; not told to the server
 };
 // What the connections' private data says.
 struct Greeting {

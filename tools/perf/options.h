@@ -27,6 +27,7 @@ struct PerfOptions {
   std::uint64_t iterations = 0;  // zero: by duration (bandwidth), kDefaultLatencyIterations
   Duration duration{};           // zero: default
   std::optional<std::uint64_t> warmup{};
+  std::uint32_t post_batch = 32;
 
   TransportChoice transport{};
   std::vector<std::string> rails{};

@@ -95,9 +95,10 @@ void Sender::post(Time now) {
 
 void Sender::post_lane(std::uint32_t connection) {
   Lane& lane = lanes_[connection];
+  const std::size_t most = std::min<std::size_t>(run_.post_batch, kPostBatch);
   std::array<Sge, kPostBatch> sges;
   std::array<WorkRequest, kPostBatch> work;
-  while (const std::size_t count = std::min<std::uint64_t>(room(lane), kPostBatch)) {
+  while (const std::size_t count = std::min<std::uint64_t>(room(lane), most)) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t iteration = lane.posted + i;
       if (session_.shape().has_verify) prepare_slot(connection, iteration);

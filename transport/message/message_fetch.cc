@@ -13,7 +13,7 @@ namespace {
 
 // One read of the peer's memory: long enough that its fixed cost does not count, short enough that
 // a turn stays bounded.
-constexpr std::uint64_t kFetchBytes = 256U << 10U;
+constexpr std::uint64_t kFetchBytes = 1U << 20U;
 
 // Bytes [offset, offset + bytes) of what was offered; how many pieces.
 std::uint8_t cut_offer(const Offer& offer, std::uint64_t offset, std::uint64_t bytes,

@@ -288,6 +288,7 @@ void on_shown(MessageContext& ctx, MessageConnection& c) {
   if (shows.refusals != c.refusals_heard) {
     c.refusals_heard = shows.refusals;
     on_turned_away(ctx, c, shows.refused_number);
+    if (is_over(c.phase)) return;
   }
   if (c.is_turned_away && shows.invitations == shows.refusals) {
     c.is_turned_away = false;

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "transport/base/crc32c.h"
 #include "transport/message/message_completions.h"
 #include "transport/message/message_fetch.h"
 
 namespace spindrift {
 namespace {
+
+constexpr std::uint32_t kOfferBytes = 1U << 20U;
 
 RecordKind kind_of(OpKind kind) {
   switch (kind) {
@@ -120,8 +123,10 @@ class Batch {
     const std::uint32_t left = request.length - sent_bytes_;
     if (left <= c_.payload_mtu) return left;
     if (!is_offered(request)) return c_.payload_mtu;
-    const std::uint32_t most = std::min(std::max(c_.options.burst_bytes, c_.payload_mtu),
-                                        ctx_.fabric.caps().max_read_bytes);
+    // An offer is one record however long it is: the longer, the less each byte costs.
+    const std::uint32_t most = c_.options.burst_bytes == 0
+                                   ? c_.payload_mtu
+                                   : std::max(c_.options.burst_bytes, kOfferBytes);
     return std::min(left, most);
   }
   // The path of the next chunk: the one that is being used, until its share is spent.
@@ -381,6 +386,13 @@ void on_turned_away(MessageContext& ctx, MessageConnection& c, std::uint32_t num
     MessageRequest& request = c.requests->at_serial(i);
     if (request.state == MessageRequest::State::kQueued) break;
     if (request.state == MessageRequest::State::kFinished) continue;
+    const bool is_being_answered = request.is_answered || request.answered_bytes != 0 ||
+                                   (c.fetch.is_active && c.fetch.is_for_read && i == c.oldest_read);
+    if (is_being_answered) {
+      fail_connection(ctx, c, OpStatus::kPeerGone,
+                      absl::StrCat(describe_peer(ctx, c), " took back what it had executed"));
+      return;
+    }
     if (request.wants_receive()) --c.messages_begun;
     if (request.wants_response()) --c.reads_waiting;
     request.state = MessageRequest::State::kQueued;
