@@ -14,14 +14,22 @@ namespace {
 using namespace collectives;
 
 constexpr std::array kAlgorithms{
-    &kDirectAllReduce,    &kDoublingAllReduce, &kMeshAllReduce,       &kHalvingDoublingAllReduce,
-    &kRingAllReduce,      &kTreeAllReduce,     &kDirectReduceScatter, &kRingReduceScatter,
-    &kBruckReduceScatter, &kDirectAllGather,   &kRingAllGather,       &kBruckAllGather,
-    &kDirectBroadcast,    &kBinomialBroadcast, &kChainBroadcast,      &kTreeBroadcast,
-    &kDirectReduce,       &kBinomialReduce,    &kChainReduce,         &kDirectAllToAll,
-    &kPairwiseAllToAll,   &kBruckAllToAll,     &kDirectAllToAllV,     &kPairwiseAllToAllV,
-    &kDirectGather,       &kBinomialGather,    &kDirectScatter,       &kBinomialScatter,
-    &kDirectBarrier,      &kBruckBarrier,
+    &kDirectAllReduce,       &kDoublingAllReduce,
+    &kMeshAllReduce,         &kHalvingDoublingAllReduce,
+    &kRingAllReduce,         &kTreeAllReduce,
+    &kHierarchicalAllReduce, &kDirectReduceScatter,
+    &kRingReduceScatter,     &kBruckReduceScatter,
+    &kDirectAllGather,       &kRingAllGather,
+    &kBruckAllGather,        &kDirectBroadcast,
+    &kBinomialBroadcast,     &kChainBroadcast,
+    &kTreeBroadcast,         &kHierarchicalBroadcast,
+    &kDirectReduce,          &kBinomialReduce,
+    &kChainReduce,           &kDirectAllToAll,
+    &kPairwiseAllToAll,      &kBruckAllToAll,
+    &kDirectAllToAllV,       &kPairwiseAllToAllV,
+    &kDirectGather,          &kBinomialGather,
+    &kDirectScatter,         &kBinomialScatter,
+    &kDirectBarrier,         &kBruckBarrier,
 };
 
 Error invalid(std::string message) {

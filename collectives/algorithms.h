@@ -43,4 +43,8 @@ extern const CollectiveAlgorithm kBinomialReduce;
 extern const CollectiveAlgorithm kBinomialGather;
 extern const CollectiveAlgorithm kBinomialScatter;
 
+// hierarchical.cc: where ranks share hosts.
+extern const CollectiveAlgorithm kHierarchicalAllReduce;
+extern const CollectiveAlgorithm kHierarchicalBroadcast;
+
 }  // namespace spindrift::collectives

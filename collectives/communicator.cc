@@ -10,6 +10,7 @@
 #include "collectives/planner.h"
 #include "collectives/reduce.h"
 #include "collectives/rendezvous.h"
+#include "collectives/seating.h"
 #include "collectives/session.h"
 
 namespace spindrift::collectives {
@@ -41,25 +42,6 @@ Status check_options(const CommunicatorOptions& options) {
     return invalid("setup_timeout must be 1 ms to 1 h");
   }
   return ok_status();
-}
-
-// One text for all rails: "udp://10.0.0.1:4000,10.1.0.1:4000".
-Result<std::string> own_address(const Endpoint& endpoint) {
-  std::string joined;
-  for (const std::string& address : endpoint.local_addresses()) {
-    const Result<Url> url = parse_url(address);
-    if (!url.ok()) return url.error();
-    for (const std::string& host : url.value().hosts) {
-      const Result<NetAddress> parsed = parse_net_address(host, 0);
-      if (parsed.ok() && parsed.value().is_wildcard()) {
-        return invalid(absl::StrFormat(
-            "others cannot dial the wildcard address %s; give the address they reach this rank by",
-            address));
-      }
-      joined += joined.empty() ? url.value().scheme + "://" + host : "," + host;
-    }
-  }
-  return joined;
 }
 
 class GroupCommunicator final : public Communicator {
@@ -230,18 +212,18 @@ Status GroupCommunicator::register_buffers(const CallBuffers& buffers, Run& run,
   ready.output.data = buffers.output;
   if (!ready.plan->has_large()) return ok_status();
   if (buffers.output_bytes > 0) {
-    const Result<MemoryRegion> region = session_->buffers().use(
+    const Result<RegionSet> set = session_->buffers().use(
         {buffers.output, buffers.output_bytes}, Access::kLocalWrite | Access::kRemoteWrite);
-    if (!region.ok()) return region.error();
-    ready.output.region = region.value();
-    run.belongings().regions.push_back(region.value());
+    if (!set.ok()) return set.error();
+    ready.output.set = set.value();
+    run.belongings().sets.push_back(set.value());
   }
   if (buffers.input_bytes > 0) {
-    const Result<MemoryRegion> region =
+    const Result<RegionSet> set =
         session_->buffers().use({buffers.input, buffers.input_bytes}, Access::kLocalRead);
-    if (!region.ok()) return region.error();
-    ready.input.region = region.value();
-    run.belongings().regions.push_back(region.value());
+    if (!set.ok()) return set.error();
+    ready.input.set = set.value();
+    run.belongings().sets.push_back(set.value());
   }
   return ok_status();
 }
@@ -262,13 +244,12 @@ Status GroupCommunicator::prepare_transfers(const CollectiveCall& call, Run& run
     if (bytes <= kSmallBytes) continue;
     const Access access =
         transfer.is_send ? Access::kLocalRead : Access::kLocalWrite | Access::kRemoteWrite;
-    const Result<MemoryRegion> region =
+    const Result<RegionSet> set =
         session_->buffers().use({static_cast<std::byte*>(transfer.data), bytes}, access);
-    if (!region.ok()) return region.error();
-    own.regions.push_back(region.value());
+    if (!set.ok()) return set.error();
+    own.sets.push_back(set.value());
   }
-  own.pieces = own.regions;
-  ready.pieces = own.pieces;
+  ready.pieces = own.sets;
   return ok_status();
 }
 
@@ -347,21 +328,31 @@ std::string algorithm_text(const CommunicatorOptions& options) {
   return told == nullptr ? std::string() : std::string(told);
 }
 
-Result<Planner> make_planner(const CommunicatorOptions& options) {
+// All ranks choose by rank 0's costs, or they would choose differently.
+Result<Planner> make_planner(const CommunicatorOptions& options, const Roster& roster) {
+  Result<CostModel> costs = cost_model_from_text(roster.seats[0].costs);
+  if (!costs.ok()) return costs.error();
+  CostModel model = std::move(costs).value();
+  const bool has_near = std::any_of(roster.seats.begin(), roster.seats.end(), [](const Seat& seat) {
+    return !seat.same_host_address.empty();
+  });
+  if (!has_near) model.near = model.network;
   return Planner::create({.rank = options.rank,
                           .ranks = options.ranks,
                           .slice_bytes = options.slice_bytes,
                           .is_deterministic = options.is_deterministic,
-                          .algorithm = algorithm_text(options)});
+                          .algorithm = algorithm_text(options),
+                          .topology = {.hosts = roster.hosts()},
+                          .costs = std::move(model)});
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> assemble(Parts parts, const CommunicatorOptions& options,
                                                bool waits_for_neighbours) {
+  Result<Planner> planner = make_planner(options, parts.roster);
   Session::Ref session =
-      Session::create(*parts.endpoint, parts.listener, std::move(parts.roster), options);
-  Result<Planner> planner = make_planner(options);
+      Session::create(std::move(parts.listening), std::move(parts.roster), options);
   if (!planner.ok()) return planner.error();
   if (waits_for_neighbours) {
     if (Status status = session->connect_neighbours(); !status.ok()) return status.error();
@@ -383,22 +374,17 @@ Result<std::unique_ptr<Communicator>> Communicator::create(Endpoint& endpoint, S
   using namespace collectives;
   if (Status status = check_options(options); !status.ok()) return status.error();
   // Refused before anybody is told of this rank.
-  if (const Result<Planner> planner = make_planner(options); !planner.ok()) {
+  const Roster nobody{.nonce = 0, .seats = std::vector<Seat>(options.ranks)};
+  if (const Result<Planner> planner = make_planner(options, nobody); !planner.ok()) {
     return planner.error();
   }
-  const Result<ListenerId> listener = endpoint.listen(options.address);
-  if (!listener.ok()) return listener.error();
-  const auto give_up = [&](const Error& error) {
-    endpoint.stop_listening(listener.value());
-    return error;
-  };
-  const Result<std::string> address = own_address(endpoint);
-  if (!address.ok()) return give_up(address.error());
-  Result<Roster> roster = meet(store, options, address.value());
-  if (!roster.ok()) return give_up(roster.error());
-  return assemble(
-      {.endpoint = &endpoint, .listener = listener.value(), .roster = std::move(roster).value()},
-      options, true);
+  Seating seating;
+  if (Status status = seating.sit(endpoint, options); !status.ok()) return status.error();
+  Result<Roster> roster = meet(store, options, seating.seat());
+  if (!roster.ok()) return roster.error();
+  if (Status status = seating.check(roster.value()); !status.ok()) return status.error();
+  return assemble({.listening = seating.take(), .roster = std::move(roster).value()}, options,
+                  true);
 }
 
 }  // namespace spindrift

@@ -1,16 +1,19 @@
 #pragma once
 // A communicator made of what the ranks have agreed on.
 #include <memory>
+#include <vector>
 
 #include "spindrift/collective.h"
 
 #include "collectives/rendezvous.h"
+#include "collectives/session.h"
 
 namespace spindrift::collectives {
 
+// What the ranks have agreed on, and the endpoints: the first reaches all ranks, the second, if
+// there is one, those of this host.
 struct Parts {
-  Endpoint* endpoint = nullptr;  // outlives the communicator
-  ListenerId listener{};         // the communicator's from now on
+  std::vector<Listening> listening{};  // endpoints outlive the communicator
   Roster roster{};
 };
 

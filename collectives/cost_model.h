@@ -1,25 +1,47 @@
 #pragma once
-// What a plan takes: t = steps x latency + messages x overhead + bytes / (bandwidth x factor).
-#include <cstdint>
+// What a plan takes: t = steps x latency + messages x overhead + bytes / (bandwidth x factor), for
+// the network and for messages inside a host.
 #include <map>
 #include <string>
-#include <string_view>
 
 #include "spindrift/plan.h"
 
 namespace spindrift::collectives {
 
+// Constants of one kind of connection.
+struct LinkCosts {
+  double latency_us = 0;      // one small message, one way
+  double overhead_us = 0;     // each further message of a rank at the same time
+  double bandwidth_gbps = 1;  // GB/s that one rank sends while it receives as much
+
+  double predict_us(const PlanCost::Traffic& traffic, double block_bytes, double factor) const;
+  constexpr bool operator==(const LinkCosts&) const = default;
+};
+
 // Constants of one machine and network. The defaults are those of UDP over the loopback interface
-// of a small virtual machine; `spindrift coll --tune` measures others.
+// of a small virtual machine, and of shared memory there; `spindrift coll --tune` measures others.
 struct CostModel {
-  double latency_us = 2.5;      // one small message, one way
-  double overhead_us = 0.7;     // each further message of a rank at the same time
-  double bandwidth_gbps = 4.0;  // GB/s that one rank sends while it receives as much
+  LinkCosts network{.latency_us = 2.5, .overhead_us = 0.7, .bandwidth_gbps = 4.0};
+  LinkCosts near{.latency_us = 0.4, .overhead_us = 0.15, .bandwidth_gbps = 8.0};
   // By "collective:algorithm": how much of the bandwidth it gets. 1 where there is none.
   std::map<std::string, double, std::less<>> factors{};
 
+  double factor_of(const CollectiveAlgorithm& algorithm) const;
   double predict_us(const CollectiveAlgorithm& algorithm, const PlanCost& cost,
                     double block_bytes) const;
+  bool operator==(const CostModel&) const = default;
 };
+
+// One line: "network=2.5,0.7,4 near=0.4,0.15,8 all_reduce:ring=0.8". Refused with the word that is
+// wrong.
+std::string to_text(const CostModel& model);
+Result<CostModel> cost_model_from_text(std::string_view text);
+
+// SPINDRIFT_TUNING, else spindrift/collectives.costs in XDG_CACHE_HOME or ~/.cache. Empty: neither
+// is set.
+std::string cost_model_file();
+// The defaults where there is no such file; refused when it cannot be read or understood.
+Result<CostModel> load_cost_model(const std::string& file);
+Status save_cost_model(const std::string& file, const CostModel& model);
 
 }  // namespace spindrift::collectives

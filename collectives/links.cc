@@ -7,6 +7,7 @@
 #include <absl/strings/str_format.h>
 
 #include "collectives/bound_plan.h"
+#include "collectives/wait_any.h"
 
 namespace spindrift::collectives {
 namespace {
@@ -19,6 +20,7 @@ constexpr std::size_t kSendSlots = 128;
 constexpr std::uint32_t kMaxReceiveSlots = 64;
 constexpr std::uint32_t kMinReceiveSlots = 16;
 constexpr std::uint32_t kReceiveSlotsOfAll = 1024;
+constexpr std::uint32_t kTurnsBetweenLooks = 64;
 
 // What a completion is about: kind in the top byte, then two numbers.
 enum class Tag : std::uint8_t { kNothing, kReceiveSlot, kSendSlot, kWrite };
@@ -43,34 +45,49 @@ std::uint64_t tag(Tag kind, std::uint64_t value) {
 
 }  // namespace
 
-Links::Links(Endpoint& endpoint, Roster roster, const CommunicatorOptions& options, LinkSink& sink)
-    : endpoint_(endpoint),
+Links::Links(Endpoints endpoints, Roster roster, const CommunicatorOptions& options, LinkSink& sink)
+    : endpoints_(std::move(endpoints)),
       roster_(std::move(roster)),
       options_(options),
       sink_(sink),
       rank_(options.rank),
       receive_slots_(std::clamp(kReceiveSlotsOfAll / std::max(options.ranks, 1U), kMinReceiveSlots,
                                 kMaxReceiveSlots)),
-      links_(options.ranks) {}
+      links_(options.ranks) {
+  const Seat& own = roster_.seats[rank_];
+  for (std::uint32_t peer = 0; peer < links_.size(); ++peer) {
+    const Seat& seat = roster_.seats[peer];
+    const bool is_near = endpoints_.size() > 1 && seat.host == own.host &&
+                         !seat.same_host_address.empty() && !own.same_host_address.empty();
+    links_[peer].via = is_near ? 1 : 0;
+    if (peer != rank_) ++links_via_[links_[peer].via];
+  }
+}
 
 Links::~Links() {
   abort_all();
   for (Link& link : links_) {
-    if (link.conn != ConnId{}) endpoint_.release(link.conn);
-    if (!link.slots.empty()) (void)endpoint_.deregister_memory(link.region);
+    Endpoint& endpoint = *endpoints_[link.via];
+    if (link.conn != ConnId{}) endpoint.release(link.conn);
+    if (!link.slots.empty()) (void)endpoint.deregister_memory(link.region);
   }
-  if (!send_memory_.empty()) (void)endpoint_.deregister_memory(send_region_);
+  if (!send_memory_.empty()) (void)deregister_with_all(endpoints_, send_set_);
+}
+
+const std::string& Links::address(std::uint32_t peer) const {
+  const Seat& seat = roster_.seats[peer];
+  return links_[peer].via == 1 ? seat.same_host_address : seat.address;
 }
 
 Status Links::make_send_slots() {
   if (!send_memory_.empty()) return ok_status();
   send_memory_.resize(kSendSlots * kSlotBytes);
-  const Result<MemoryRegion> region = endpoint_.register_memory(send_memory_, Access::kLocalRead);
-  if (!region.ok()) {
+  const Result<RegionSet> set = register_with_all(endpoints_, send_memory_, Access::kLocalRead);
+  if (!set.ok()) {
     send_memory_.clear();
-    return region.error();
+    return set.error();
   }
-  send_region_ = region.value();
+  send_set_ = set.value();
   send_slots_ = kSendSlots;
   for (std::uint32_t slot = 0; slot < kSendSlots; ++slot)
     free_slots_.push_back(slot);
@@ -97,7 +114,7 @@ Status Links::want(std::uint32_t peer) {
   // The peer may still be on its way from the store, or busy with what comes before this call.
   connection.connect_timeout =
       std::max({connection.connect_timeout, options_.setup_timeout, options_.stall_timeout});
-  const Result<ConnId> conn = endpoint_.connect(address(peer), connection);
+  const Result<ConnId> conn = endpoint(peer).connect(address(peer), connection);
   if (!conn.ok()) {
     return Error(conn.error().code(),
                  absl::StrFormat("rank %d could not connect to rank %d at %s: %s", rank_, peer,
@@ -112,7 +129,8 @@ Status Links::prepare(std::uint32_t peer, ConnId conn) {
   Link& link = links_[peer];
   link.conn = conn;
   link.slots.resize(receive_slots_ * kSlotBytes);
-  const Result<MemoryRegion> region = endpoint_.register_memory(link.slots, Access::kLocalWrite);
+  const Result<MemoryRegion> region =
+      endpoint(peer).register_memory(link.slots, Access::kLocalWrite);
   if (!region.ok()) {
     link.slots.clear();
     return region.error();
@@ -139,7 +157,7 @@ bool Links::post_slot(std::uint32_t peer, std::uint32_t slot) {
                             .conn = link.conn,
                             .kind = OpKind::kReceive,
                             .local = std::span<const Sge>(&piece, 1)};
-  return endpoint_.post(std::span<const WorkRequest>(&request, 1)).accepted == 1;
+  return endpoint(peer).post(std::span<const WorkRequest>(&request, 1)).accepted == 1;
 }
 
 PostOutcome Links::send(std::uint32_t peer, const MessageHeader& header,
@@ -152,15 +170,16 @@ PostOutcome Links::send(std::uint32_t peer, const MessageHeader& header,
   std::byte* const place = is_inline ? copy.data() : send_memory_.data() + slot * kSlotBytes;
   std::memcpy(place, &header, sizeof(header));
   if (!payload.empty()) std::memcpy(place + sizeof(header), payload.data(), payload.size());
-  const Sge piece{
-      .data = place, .bytes = static_cast<std::uint32_t>(bytes), .region = send_region_.local};
+  const Sge piece{.data = place,
+                  .bytes = static_cast<std::uint32_t>(bytes),
+                  .region = send_set_.regions[links_[peer].via].local};
   const WorkRequest request{.user_data = is_inline ? 0 : tag(Tag::kSendSlot, slot),
                             .conn = links_[peer].conn,
                             .kind = OpKind::kSend,
                             .is_unsignaled = is_inline,
                             .is_inline = is_inline,
                             .local = std::span<const Sge>(&piece, 1)};
-  const PostResult result = endpoint_.post(std::span<const WorkRequest>(&request, 1));
+  const PostResult result = endpoint(peer).post(std::span<const WorkRequest>(&request, 1));
   if (result.accepted == 1) {
     if (!is_inline) free_slots_.pop_back();
     return PostOutcome::kPosted;
@@ -177,13 +196,13 @@ PostOutcome Links::write(std::uint32_t peer, const Sge& source, std::uint64_t ke
                             .local = std::span<const Sge>(&source, 1),
                             .remote_key = key,
                             .remote_offset = offset};
-  const PostResult result = endpoint_.post(std::span<const WorkRequest>(&request, 1));
+  const PostResult result = endpoint(peer).post(std::span<const WorkRequest>(&request, 1));
   if (result.accepted == 1) return PostOutcome::kPosted;
   return outcome_of(result.status);
 }
 
 std::string Links::last_error(std::uint32_t peer) const {
-  return endpoint_.last_error(links_[peer].conn);
+  return endpoint(peer).last_error(links_[peer].conn);
 }
 
 std::size_t Links::poll() {
@@ -191,20 +210,38 @@ std::size_t Links::poll() {
     if (!post_slot(unposted_[i - 1].peer, unposted_[i - 1].slot)) continue;
     unposted_.erase(unposted_.begin() + static_cast<std::ptrdiff_t>(i - 1));
   }
+  // An endpoint without links is only looked at now and then, for those who call.
+  ++turn_;
+  std::size_t happened = 0;
+  for (std::size_t via = 0; via < endpoints_.size(); ++via) {
+    if (links_via_[via] > 0 || turn_ % kTurnsBetweenLooks == 0) happened += poll_endpoint(via);
+  }
+  return happened;
+}
+
+std::size_t Links::poll_endpoint(std::size_t via) {
   std::array<Completion, kBatch> completions;
-  const std::size_t count = endpoint_.poll(completions);
+  const std::size_t count = endpoints_[via]->poll(completions);
   for (std::size_t i = 0; i < count; ++i)
-    on_completion(completions[i]);
+    on_completion(via, completions[i]);
   if (count > 0) return count;
   // What a peer said before its connection ended is read before its end is noticed.
   std::array<ConnEvent, 16> events;
-  const std::size_t event_count = endpoint_.poll_events(events);
+  const std::size_t event_count = endpoints_[via]->poll_events(events);
   for (std::size_t i = 0; i < event_count; ++i)
-    on_event(events[i]);
+    on_event(via, events[i]);
   return event_count;
 }
 
-void Links::on_completion(const Completion& completion) {
+void Links::sleep(Duration timeout) {
+  if (endpoints_.size() == 1) {
+    endpoints_[0]->wait(timeout);
+  } else {
+    wait_for_any(endpoints_, timeout);
+  }
+}
+
+void Links::on_completion(std::size_t via, const Completion& completion) {
   const auto kind = static_cast<Tag>(completion.user_data >> kTokenBits);
   const std::uint64_t value = completion.user_data & ((std::uint64_t{1} << kTokenBits) - 1);
   switch (kind) {
@@ -226,11 +263,11 @@ void Links::on_completion(const Completion& completion) {
       completion.status == OpStatus::kPeerGone) {
     return;
   }
-  const std::optional<std::uint32_t> peer = peer_of(completion.conn);
+  const std::optional<std::uint32_t> peer = peer_of(via, completion.conn);
   if (!peer) return;
   lose(*peer, false,
        absl::StrFormat("%s: %s", to_string(completion.status),
-                       endpoint_.last_error(completion.conn)));
+                       endpoints_[via]->last_error(completion.conn)));
 }
 
 void Links::on_received(std::uint32_t peer, std::uint32_t slot, const Completion& completion) {
@@ -255,6 +292,10 @@ bool Links::offer(const Held& message) {
       links_[message.peer].slots.data() + message.slot * kSlotBytes, message.bytes);
   MessageHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.kind == MessageKind::kGoodbye) {
+    links_[message.peer].has_heard_goodbye = true;
+    return true;
+  }
   return sink_.on_message(message.peer, header, bytes.subspan(sizeof(header)));
 }
 
@@ -277,23 +318,24 @@ void Links::retry_held() {
   }
 }
 
-void Links::on_event(const ConnEvent& event) {
+void Links::on_event(std::size_t via, const ConnEvent& event) {
   if (event.kind == ConnEvent::Kind::kRequest) {
-    on_request(event.conn);
+    on_request(via, event.conn);
     return;
   }
-  const std::optional<std::uint32_t> peer = peer_of(event.conn);
+  const std::optional<std::uint32_t> peer = peer_of(via, event.conn);
   if (!peer) return;
   if (event.kind == ConnEvent::Kind::kEstablished) {
     links_[*peer].state = State::kOpen;
     sink_.on_open(*peer);
     return;
   }
-  lose(*peer, event.kind == ConnEvent::Kind::kClosed, endpoint_.last_error(event.conn));
+  lose(*peer, event.kind == ConnEvent::Kind::kClosed, endpoints_[via]->last_error(event.conn));
 }
 
-void Links::on_request(ConnId conn) {
-  const Result<ConnInfo> info = endpoint_.info(conn);
+void Links::on_request(std::size_t via, ConnId conn) {
+  Endpoint& called = *endpoints_[via];
+  const Result<ConnInfo> info = called.info(conn);
   if (!info.ok()) return;
   const Greeting expected{
       .nonce = roster_.nonce, .to = rank_, .ranks = ranks(), .slice_bytes = options_.slice_bytes};
@@ -305,22 +347,27 @@ void Links::on_request(ConnId conn) {
   if (reason.empty() && links_[peer].conn != ConnId{}) {
     reason = absl::StrFormat("rank %d is connected already", peer);
   }
+  if (reason.empty() && links_[peer].via != via) {
+    reason = absl::StrFormat(
+        "rank %d is to be called at %s", rank_,
+        via == 0 ? roster_.seats[rank_].same_host_address : roster_.seats[rank_].address);
+  }
   if (reason.empty() && is_closing_) reason = absl::StrFormat("rank %d is leaving", rank_);
   Status status = reason.empty() ? make_send_slots() : ok_status();
   if (reason.empty() && status.ok()) status = prepare(peer, conn);
-  if (reason.empty() && status.ok()) status = endpoint_.accept(conn, options_.connection);
+  if (reason.empty() && status.ok()) status = called.accept(conn, options_.connection);
   if (!status.ok()) reason = status.error().message();
   // Strangers and leftovers of other jobs are told, and do not stop this one.
   if (!reason.empty()) {
-    (void)endpoint_.reject(conn, reason);
+    (void)called.reject(conn, reason);
     return;
   }
   links_[peer].state = State::kAccepted;
 }
 
-std::optional<std::uint32_t> Links::peer_of(ConnId conn) const {
+std::optional<std::uint32_t> Links::peer_of(std::size_t via, ConnId conn) const {
   for (std::uint32_t peer = 0; peer < links_.size(); ++peer) {
-    if (links_[peer].conn == conn) return peer;
+    if (links_[peer].via == via && links_[peer].conn == conn) return peer;
   }
   return std::nullopt;
 }
@@ -337,53 +384,62 @@ void Links::lose(std::uint32_t peer, bool is_orderly, std::string why) {
 void Links::abort_all() {
   is_closing_ = true;
   for (Link& link : links_) {
-    if (link.conn != ConnId{} && !is_over(link.conn)) endpoint_.abort(link.conn);
+    if (link.conn != ConnId{} && !is_over(link)) endpoints_[link.via]->abort(link.conn);
     if (link.state != State::kNone) link.state = State::kLost;
   }
   drain();
 }
 
-bool Links::is_over(ConnId conn) const {
-  const Result<ConnInfo> info = endpoint_.info(conn);
+bool Links::is_over(const Link& link) const {
+  const Result<ConnInfo> info = endpoints_[link.via]->info(link.conn);
   return !info.ok() || info.value().state == ConnState::kClosed ||
          info.value().state == ConnState::kFailed;
 }
 
-// The lower rank closes: its sends are acknowledged then. The higher one's last acknowledgement may
-// still be under way, so it waits for the farewell.
+// The lower rank closes, after both have said goodbye: before that, the peer may lack the
+// acknowledgement of its last message, and would take the farewell for a failure.
 void Links::close_all() {
   if (is_closing_) return;
   is_closing_ = true;
-  for (std::uint32_t peer = rank_ + 1; peer < ranks(); ++peer) {
-    if (links_[peer].conn != ConnId{}) endpoint_.close(links_[peer].conn);
-  }
-  const auto is_all_over = [this] {
-    return std::all_of(links_.begin(), links_.end(), [this](const Link& link) {
-      return link.conn == ConnId{} || is_over(link.conn);
-    });
-  };
-  const Time deadline = endpoint_.now() + options_.connection.close_timeout;
-  while (!is_all_over() && endpoint_.now() < deadline) {
-    drain();
-    if (!is_all_over()) endpoint_.wait(kTurn);
+  const Time deadline = now() + options_.connection.close_timeout;
+  for (bool is_waiting = true; is_waiting && now() < deadline;) {
+    is_waiting = false;
+    for (std::uint32_t peer = 0; peer < ranks(); ++peer)
+      if (links_[peer].state == State::kOpen) is_waiting = part_with(peer) || is_waiting;
+    if (poll() == 0 && is_waiting) sleep(kTurn);
   }
   abort_all();
+}
+
+// Whether the connection is still there.
+bool Links::part_with(std::uint32_t peer) {
+  Link& link = links_[peer];
+  if (!link.has_said_goodbye) {
+    const MessageHeader header{.kind = MessageKind::kGoodbye};
+    const PostOutcome outcome = send(peer, header, {});
+    if (outcome != PostOutcome::kPosted) return outcome == PostOutcome::kFull;
+    link.has_said_goodbye = true;
+  }
+  if (link.has_heard_goodbye && peer > rank_) endpoint(peer).close(link.conn);
+  return !is_over(link);
 }
 
 void Links::drain() {
   std::array<Completion, kBatch> completions;
   std::array<ConnEvent, 16> events;
-  endpoint_.progress();
-  while (endpoint_.poll(completions) > 0) {
-  }
-  while (endpoint_.poll_events(events) > 0) {
+  for (Endpoint* const endpoint : endpoints_) {
+    endpoint->progress();
+    while (endpoint->poll(completions) > 0) {
+    }
+    while (endpoint->poll_events(events) > 0) {
+    }
   }
 }
 
 std::vector<ConnId> Links::connections() const {
   std::vector<ConnId> ids;
   for (const Link& link : links_)
-    if (link.conn != ConnId{}) ids.push_back(link.conn);
+    if (link.conn != ConnId{} && link.via == 0) ids.push_back(link.conn);
   return ids;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 // Connections of one rank to the others: set-up, small messages, writes. Knows nothing of
 // collectives. One connection per pair of ranks, dialled by the lower rank; both ends use it both
-// ways.
+// ways. Ranks of one host may have an endpoint of their own for it.
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,7 +15,9 @@
 #include "spindrift/endpoint.h"
 
 #include "collectives/greeting.h"
+#include "collectives/memory_pool.h"
 #include "collectives/message.h"
+#include "collectives/rendezvous.h"
 
 namespace spindrift::collectives {
 
@@ -45,14 +49,19 @@ class Links final {
   // Tokens of writes: below 2^56.
   static constexpr std::uint32_t kTokenBits = 56;
 
-  Links(Endpoint& endpoint, Roster roster, const CommunicatorOptions& options, LinkSink& sink);
+  // The first endpoint reaches all ranks; the second one, if there is one, those of this host whose
+  // seat has an address for it.
+  Links(Endpoints endpoints, Roster roster, const CommunicatorOptions& options, LinkSink& sink);
   ~Links();
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
   std::uint32_t rank() const { return rank_; }
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(links_.size()); }
-  const std::string& address(std::uint32_t peer) const { return roster_.addresses[peer]; }
+  // What the peer is dialled at.
+  const std::string& address(std::uint32_t peer) const;
+  // Number of the endpoint that the link to the peer runs over.
+  std::size_t endpoint_of(std::uint32_t peer) const { return links_[peer].via; }
 
   // Dials the peer, or waits for its call, unless that has happened; non-blocking.
   Status want(std::uint32_t peer);
@@ -72,8 +81,9 @@ class Links final {
   std::size_t poll();
   // Offers the sink again what it did not want.
   void retry_held();
-  void sleep(Duration timeout) { endpoint_.wait(timeout); }
-  Time now() const { return endpoint_.now(); }
+  // Until there may be something to poll, at most `timeout`.
+  void sleep(Duration timeout);
+  Time now() const { return endpoints_[0]->now(); }
   // Messages in larger buffers that no peer has acknowledged yet.
   std::size_t unacknowledged() const { return send_slots_ - free_slots_.size(); }
 
@@ -87,10 +97,13 @@ class Links final {
   enum class State : std::uint8_t { kNone, kWanted, kDialling, kAccepted, kOpen, kLost };
   struct Link {
     State state = State::kNone;
+    std::size_t via = 0;  // endpoint
     ConnId conn{};
-    std::vector<std::byte> slots;  // receive slots, kReceiveSlots x slot bytes
+    std::vector<std::byte> slots;  // receive slots, receive_slots_ x slot bytes
     MemoryRegion region{};
     std::string why_lost;
+    bool has_said_goodbye = false;   // this rank
+    bool has_heard_goodbye = false;  // from the peer
   };
 
   struct Held {
@@ -101,19 +114,22 @@ class Links final {
 
   Status prepare(std::uint32_t peer, ConnId conn);
   bool post_slot(std::uint32_t peer, std::uint32_t slot);
-  void on_completion(const Completion& completion);
+  std::size_t poll_endpoint(std::size_t via);
+  void on_completion(std::size_t via, const Completion& completion);
   void on_received(std::uint32_t peer, std::uint32_t slot, const Completion& completion);
   bool offer(const Held& message);
   void repost(std::uint32_t peer, std::uint32_t slot);
-  void on_event(const ConnEvent& event);
-  void on_request(ConnId conn);
-  std::optional<std::uint32_t> peer_of(ConnId conn) const;
+  void on_event(std::size_t via, const ConnEvent& event);
+  void on_request(std::size_t via, ConnId conn);
+  std::optional<std::uint32_t> peer_of(std::size_t via, ConnId conn) const;
   void lose(std::uint32_t peer, bool is_orderly, std::string why);
+  bool part_with(std::uint32_t peer);
   Status make_send_slots();
   void drain();
-  bool is_over(ConnId conn) const;
+  bool is_over(const Link& link) const;
+  Endpoint& endpoint(std::uint32_t peer) const { return *endpoints_[links_[peer].via]; }
 
-  Endpoint& endpoint_;
+  const Endpoints endpoints_;
   const Roster roster_;
   const CommunicatorOptions options_;
   LinkSink& sink_;
@@ -122,15 +138,17 @@ class Links final {
   std::vector<Link> links_;
   // Messages above what the transport copies itself wait here for their acknowledgement.
   std::vector<std::byte> send_memory_;
-  MemoryRegion send_region_{};
+  RegionSet send_set_{};
   std::size_t send_slots_ = 0;
   std::vector<std::uint32_t> free_slots_;
   struct Unposted {
     std::uint32_t peer = 0;
     std::uint32_t slot = 0;
   };
-  std::vector<Unposted> unposted_;  // receive slots that met a full queue
-  std::vector<Held> held_;          // in order of arrival
+  std::vector<Unposted> unposted_;                        // receive slots that met a full queue
+  std::vector<Held> held_;                                // in order of arrival
+  std::array<std::uint32_t, kMaxEndpoints> links_via_{};  // by endpoint
+  std::uint32_t turn_ = 0;
   bool is_closing_ = false;
 };
 

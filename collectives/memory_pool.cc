@@ -5,11 +5,33 @@
 
 namespace spindrift::collectives {
 
-MemoryPool::~MemoryPool() {
-  for (const MemoryRegion& region : regions_) {
-    // Refused only while work names it, and then the endpoint keeps a dead key: nothing to do.
-    (void)endpoint_.deregister_memory(region);
+Result<RegionSet> register_with_all(const Endpoints& endpoints, std::span<std::byte> bytes,
+                                    Access access) {
+  RegionSet set{.bytes = bytes, .regions = {}};
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    const Result<MemoryRegion> region = endpoints[i]->register_memory(bytes, access);
+    if (!region.ok()) {
+      if (i > 0) (void)endpoints[0]->deregister_memory(set.regions[0]);
+      return region.error();
+    }
+    set.regions[i] = region.value();
   }
+  return set;
+}
+
+Status deregister_with_all(const Endpoints& endpoints, const RegionSet& set) {
+  Status status = ok_status();
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    Status one = endpoints[i]->deregister_memory(set.regions[i]);
+    if (!one.ok()) status = std::move(one);
+  }
+  return status;
+}
+
+MemoryPool::~MemoryPool() {
+  // Refused only while work names it, and then the endpoint keeps a dead key: nothing to do.
+  for (const RegionSet& set : sets_)
+    (void)deregister_with_all(endpoints_, set);
 }
 
 Result<MemoryPool::Block> MemoryPool::take(std::uint64_t bytes) {
@@ -23,32 +45,32 @@ Result<MemoryPool::Block> MemoryPool::take(std::uint64_t bytes) {
   const std::size_t length = std::size_t{1} << size_class;
   // Not cleared: every byte is written before it is read.
   std::unique_ptr<std::byte[]> memory(new std::byte[length]);
-  const Result<MemoryRegion> region =
-      endpoint_.register_memory({memory.get(), length}, Access::kLocalWrite | Access::kRemoteWrite);
-  if (!region.ok()) return region.error();
+  const Result<RegionSet> set = register_with_all(endpoints_, {memory.get(), length},
+                                                  Access::kLocalWrite | Access::kRemoteWrite);
+  if (!set.ok()) return set.error();
   memory_.push_back(std::move(memory));
-  regions_.push_back(region.value());
-  return Block{.region = region.value(), .size_class = size_class};
+  sets_.push_back(set.value());
+  return Block{.set = set.value(), .size_class = size_class};
 }
 
-Result<MemoryRegion> BufferCache::use(std::span<std::byte> bytes, Access access) {
+Result<RegionSet> BufferCache::use(std::span<std::byte> bytes, Access access) {
   ++uses_;
   for (Entry& entry : entries_) {
-    const std::span<std::byte> held = entry.region.bytes;
+    const std::span<std::byte> held = entry.set.bytes;
     if (bytes.data() < held.data() || bytes.data() + bytes.size() > held.data() + held.size() ||
         !has_access(entry.access, access)) {
       continue;
     }
     entry.last_use = uses_;
     ++entry.users;
-    return entry.region;
+    return entry.set;
   }
   if (entries_.size() >= kMaxBuffers) give_up_oldest();
-  Result<MemoryRegion> region = endpoint_.register_memory(bytes, access);
-  if (region.ok()) {
-    entries_.push_back({.region = region.value(), .access = access, .last_use = uses_, .users = 1});
+  Result<RegionSet> set = register_with_all(endpoints_, bytes, access);
+  if (set.ok()) {
+    entries_.push_back({.set = set.value(), .access = access, .last_use = uses_, .users = 1});
   }
-  return region;
+  return set;
 }
 
 void BufferCache::give_up_oldest() {
@@ -59,12 +81,12 @@ void BufferCache::give_up_oldest() {
     }
   }
   if (oldest == entries_.end()) return;
-  if (endpoint_.deregister_memory(oldest->region).ok()) entries_.erase(oldest);
+  if (deregister_with_all(endpoints_, oldest->set).ok()) entries_.erase(oldest);
 }
 
-void BufferCache::release(const MemoryRegion& region) {
+void BufferCache::release(const RegionSet& set) {
   for (Entry& entry : entries_) {
-    if (entry.region.local == region.local && entry.users > 0) {
+    if (entry.set.regions[0].local == set.regions[0].local && entry.users > 0) {
       --entry.users;
       return;
     }
@@ -74,7 +96,7 @@ void BufferCache::release(const MemoryRegion& region) {
 void BufferCache::clear() {
   std::erase_if(entries_, [this](const Entry& entry) {
     if (entry.users > 0) return false;
-    (void)endpoint_.deregister_memory(entry.region);
+    (void)deregister_with_all(endpoints_, entry.set);
     return true;
   });
 }

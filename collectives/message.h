@@ -8,9 +8,10 @@ namespace spindrift::collectives {
 static_assert(std::endian::native == std::endian::little, "headers travel as they lie in memory");
 
 enum class MessageKind : std::uint8_t {
-  kData = 1,    // a step's bytes follow
-  kReady = 2,   // a Grant follows: slices may be written
-  kNotice = 3,  // the group has failed: u32 rank (or kNobody), then a sentence
+  kData = 1,     // a step's bytes follow
+  kReady = 2,    // a Grant follows: slices may be written
+  kNotice = 3,   // the group has failed: u32 rank (or kNobody), then a sentence
+  kGoodbye = 4,  // the sender has nothing left to send or to wait for
 };
 
 struct MessageHeader {

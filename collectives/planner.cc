@@ -120,8 +120,9 @@ Result<AlgorithmChoice> Planner::explain(const PlanKey& key) const {
     if (!candidate.excluded.empty()) continue;
     const Result<PlanCost> counted = cost(*algorithm, key);
     if (!counted.ok()) return counted.error();
-    candidate.steps = counted.value().steps;
-    candidate.bytes = counted.value().blocks * bytes;
+    const PlanCost& counts = counted.value();
+    candidate.steps = counts.network.steps + counts.near.steps;
+    candidate.bytes = (counts.network.blocks + counts.near.blocks) * bytes;
     candidate.predicted_us = options_.costs.predict_us(*algorithm, counted.value(), bytes);
     if (best == nullptr || candidate.predicted_us < best->predicted_us) best = &candidate;
     if (algorithm == wanted) choice.algorithm = candidate.name;

@@ -4,6 +4,7 @@
 
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_split.h>
 
 #include "collectives/bootstrap/socket.h"
 #include "transport/base/random.h"
@@ -56,10 +57,40 @@ Result<std::uint64_t> agree_on_nonce(Store& store, const CommunicatorOptions& op
   return nonce;
 }
 
+std::string to_text(const Seat& seat) {
+  return absl::StrFormat("%s\n%s\n%d\n%s", seat.address, seat.same_host_address, seat.host,
+                         seat.costs);
+}
+
+Result<Seat> seat_from_text(const std::string& text, std::uint32_t rank) {
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  Seat seat;
+  if (lines.size() != 4 || !absl::SimpleAtoi(lines[2], &seat.host)) {
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrFormat("what rank %d left in the store is not of this version of the "
+                                 "library; use one version everywhere",
+                                 rank));
+  }
+  seat.address = lines[0];
+  seat.same_host_address = lines[1];
+  seat.costs = lines[3];
+  return seat;
+}
+
 }  // namespace
 
-Result<Roster> meet(Store& store, const CommunicatorOptions& options,
-                    const std::string& own_address) {
+std::vector<std::uint32_t> Roster::hosts() const {
+  std::vector<std::uint64_t> seen;
+  std::vector<std::uint32_t> numbers;
+  for (const Seat& seat : seats) {
+    const auto found = std::find(seen.begin(), seen.end(), seat.host);
+    numbers.push_back(static_cast<std::uint32_t>(found - seen.begin()));
+    if (found == seen.end()) seen.push_back(seat.host);
+  }
+  return numbers;
+}
+
+Result<Roster> meet(Store& store, const CommunicatorOptions& options, const Seat& own) {
   const Time deadline = monotonic_now() + options.setup_timeout;
   const Result<std::int64_t> claims =
       store.add(absl::StrFormat("%s/claims/%d", options.name, options.rank), 1);
@@ -70,12 +101,12 @@ Result<Roster> meet(Store& store, const CommunicatorOptions& options,
                                  "rank, and every job its own rendezvous",
                                  options.rank, options.name));
   }
-  if (Status status = store.set(address_key(options, options.rank), own_address); !status.ok()) {
+  if (Status status = store.set(address_key(options, options.rank), to_text(own)); !status.ok()) {
     return status.error();
   }
   const Result<std::uint64_t> nonce = agree_on_nonce(store, options);
   if (!nonce.ok()) return nonce.error();
-  Roster roster{.nonce = nonce.value(), .addresses = {}};
+  Roster roster{.nonce = nonce.value(), .seats = {}};
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
     const Duration left = std::max<Duration>(deadline - monotonic_now(), kGlance);
     Result<std::string> address = store.get(address_key(options, rank), left);
@@ -85,7 +116,9 @@ Result<Roster> meet(Store& store, const CommunicatorOptions& options,
       }
       return address.error();
     }
-    roster.addresses.push_back(std::move(address).value());
+    Result<Seat> seat = seat_from_text(address.value(), rank);
+    if (!seat.ok()) return seat.error();
+    roster.seats.push_back(std::move(seat).value());
   }
   return roster;
 }

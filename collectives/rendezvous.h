@@ -8,13 +8,23 @@
 
 namespace spindrift::collectives {
 
+// What a rank tells the others. No line breaks in any of it.
+struct Seat {
+  std::string address{};            // to be dialled at
+  std::string same_host_address{};  // by ranks of its host; empty: as by all others
+  std::uint64_t host = 0;           // equal at ranks of one host
+  std::string costs{};              // its cost model; rank 0's counts for all
+};
+
 struct Roster {
-  std::uint64_t nonce = 0;             // of this run of the job, chosen by rank 0
-  std::vector<std::string> addresses;  // by rank
+  std::uint64_t nonce = 0;  // of this run of the job, chosen by rank 0
+  std::vector<Seat> seats;  // by rank
+
+  // rank -> number of its host, in order of appearance.
+  std::vector<std::uint32_t> hosts() const;
 };
 
 // Returns when all ranks have appeared; the error names those that have not.
-Result<Roster> meet(Store& store, const CommunicatorOptions& options,
-                    const std::string& own_address);
+Result<Roster> meet(Store& store, const CommunicatorOptions& options, const Seat& own);
 
 }  // namespace spindrift::collectives

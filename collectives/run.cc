@@ -143,14 +143,14 @@ std::byte* Run::at(BufferKind buffer, std::uint64_t offset) const {
   return scratch_.data() + offset;
 }
 
-MemoryRegion Run::region_at(BufferKind buffer, const std::byte* address) const {
-  for (const MemoryRegion& piece : call_.pieces) {
+const RegionSet& Run::set_at(BufferKind buffer, const std::byte* address) const {
+  for (const RegionSet& piece : call_.pieces) {
     if (address >= piece.bytes.data() && address < piece.bytes.data() + piece.bytes.size()) {
       return piece;
     }
   }
-  if (buffer == BufferKind::kScratch) return scratch_.region;
-  return buffer == BufferKind::kInput ? call_.input.region : call_.output.region;
+  if (buffer == BufferKind::kScratch) return scratch_.set;
+  return buffer == BufferKind::kInput ? call_.input.set : call_.output.set;
 }
 
 void Run::run_local(std::uint32_t lane) {
@@ -242,8 +242,10 @@ bool Run::send_slice(std::uint32_t lane, const BoundStep& step) {
   const std::uint64_t offset = std::uint64_t{run.posted.slice} * plan_->slice_bytes();
   const std::uint32_t bytes = plan_->slice_length(step, run.posted.slice);
   std::byte* const source = at(step.source_buffer, step.source + offset);
-  const Sge piece{
-      .data = source, .bytes = bytes, .region = region_at(step.source_buffer, source).local};
+  const std::size_t via = links_.endpoint_of(link_of(bound));
+  const Sge piece{.data = source,
+                  .bytes = bytes,
+                  .region = set_at(step.source_buffer, source).regions[via].local};
   const WriteTag tag{.group = call_.group, .operation = call_.operation, .channel = bound.channel};
   const std::uint64_t token = std::uint64_t{index_} << 32U | lane;
   if (!was_posted(

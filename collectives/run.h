@@ -20,10 +20,10 @@
 
 namespace spindrift::collectives {
 
-// A buffer of the call. The region is set where messages are large.
+// A buffer of the call. It is registered where messages are large.
 struct RunBuffer {
   std::byte* data = nullptr;
-  MemoryRegion region{};
+  RegionSet set{};
 };
 
 struct RunCall {
@@ -31,7 +31,7 @@ struct RunCall {
   RunBuffer input{};
   RunBuffer output{};
   // kSendReceive: addresses are absolute (data is null), and regions are looked up here.
-  std::span<const MemoryRegion> pieces{};
+  std::span<const RegionSet> pieces{};
   std::size_t element_bytes = 1;
   ReduceKernel reduce{};
   FinishKernel finish{};  // null: nothing to do for a final sum
@@ -81,8 +81,7 @@ class Run final {
 
   // What lives as long as the call; the caller's business.
   struct Belongings {
-    std::vector<MemoryRegion> regions;    // in use in the buffer cache
-    std::vector<MemoryRegion> pieces;     // RunCall::pieces
+    std::vector<RegionSet> sets;          // in use in the buffer cache; RunCall::pieces
     std::vector<std::byte> bytes;         // buffers of calls that have none of their user's
     std::optional<BoundPlan> plan;        // RunCall::plan of calls that are not planned ahead
     std::uint32_t* plan_users = nullptr;  // of RunCall::plan otherwise: one less at the end
@@ -149,7 +148,7 @@ class Run final {
   // A slice of the lane is over.
   void complete(std::uint32_t lane);
   std::byte* at(BufferKind buffer, std::uint64_t offset) const;
-  MemoryRegion region_at(BufferKind buffer, const std::byte* address) const;
+  const RegionSet& set_at(BufferKind buffer, const std::byte* address) const;
   bool was_posted(std::uint32_t lane, PostOutcome outcome);
   void fail(std::uint32_t lane, std::string_view what);
   std::uint32_t link_of(const BoundLane& lane) const { return call_.members[lane.peer]; }

@@ -194,7 +194,8 @@ bool Run::grant_in_place(std::uint32_t lane, const BoundStep& step) {
   if (slices == 0) return false;
   const std::byte* const place =
       at(step.target_buffer, step.target + std::uint64_t{run.granted.slice} * plan_->slice_bytes());
-  const MemoryRegion region = region_at(step.target_buffer, place);
+  const std::size_t via = links_.endpoint_of(link_of(plan_->lanes()[lane]));
+  const MemoryRegion& region = set_at(step.target_buffer, place).regions[via];
   return send_grant(lane, {.key = region.remote.key,
                            .offset = static_cast<std::uint64_t>(place - region.bytes.data()),
                            .step = run.granted.step,
@@ -212,7 +213,8 @@ bool Run::grant_landing(std::uint32_t lane, const BoundStep& step) {
     fail(lane, block.error().message());
     return false;
   }
-  if (!send_grant(lane, {.key = block.value().region.remote.key,
+  const std::size_t via = links_.endpoint_of(link_of(plan_->lanes()[lane]));
+  if (!send_grant(lane, {.key = block.value().set.regions[via].remote.key,
                          .offset = 0,
                          .step = run.granted.step,
                          .first = run.granted.slice,

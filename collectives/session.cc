@@ -18,25 +18,31 @@ constexpr std::size_t kMaxEarly = 4096;
 // Notices are longer than what the transport copies, so that their arrival is known.
 constexpr std::size_t kNoticeBytes = 1024;
 
+Endpoints endpoints_of(const std::vector<Listening>& listening) {
+  Endpoints endpoints;
+  for (const Listening& one : listening)
+    endpoints.push_back(one.endpoint);
+  return endpoints;
+}
+
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
 }  // namespace
 
-Session::Ref Session::create(Endpoint& endpoint, ListenerId listener, Roster roster,
+Session::Ref Session::create(std::vector<Listening> listening, Roster roster,
                              const CommunicatorOptions& options) {
-  return Ref(new Session(endpoint, listener, std::move(roster), options));
+  return Ref(new Session(std::move(listening), std::move(roster), options));
 }
 
-Session::Session(Endpoint& endpoint, ListenerId listener, Roster roster,
+Session::Session(std::vector<Listening> listening, Roster roster,
                  const CommunicatorOptions& options)
-    : endpoint_(endpoint),
-      listener_(listener),
+    : listening_(std::move(listening)),
       options_(options),
-      links_(endpoint, std::move(roster), options, *this),
-      pool_(endpoint),
-      buffers_(endpoint) {}
+      links_(endpoints_of(listening_), std::move(roster), options, *this),
+      pool_(endpoints_of(listening_)),
+      buffers_(endpoints_of(listening_)) {}
 
 Session::~Session() {
   close();
@@ -47,7 +53,7 @@ Error Session::missing_neighbour(std::uint32_t peer) const {
   if (peer < options_.rank) {
     return {ErrorCode::kTimedOut,
             absl::StrFormat("rank %d (%s) has not connected to rank %d within %.1f s; is it alive, "
-                            "and can it reach %s by UDP?",
+                            "and can it reach %s?",
                             peer, links_.address(peer), options_.rank, waited,
                             links_.address(options_.rank))};
   }
@@ -109,10 +115,9 @@ Run* Session::new_run(const Group& group) {
 }
 
 void Session::give_back(Run& run) {
-  for (const MemoryRegion& region : run.belongings().regions)
-    buffers_.release(region);
-  run.belongings().regions.clear();
-  run.belongings().pieces.clear();
+  for (const RegionSet& set : run.belongings().sets)
+    buffers_.release(set);
+  run.belongings().sets.clear();
   if (run.belongings().plan_users != nullptr) --*run.belongings().plan_users;
   run.belongings().plan_users = nullptr;
   run.end();
@@ -180,7 +185,7 @@ Run* Session::find_run(std::uint8_t group, std::uint32_t operation, std::uint32_
 
 bool Session::on_message(std::uint32_t peer, const MessageHeader& header,
                          std::span<const std::byte> payload) {
-  if (failure_) return true;
+  if (failure_ || is_closed_) return true;
   has_moved_ = true;
   if (header.kind == MessageKind::kNotice) {
     on_notice(peer, payload);
@@ -225,7 +230,7 @@ void Session::hand_over_early(const Group& group, Run& run) {
 }
 
 void Session::on_written(std::uint32_t peer, std::uint32_t immediate, std::uint64_t bytes) {
-  if (failure_) return;
+  if (failure_ || is_closed_) return;
   has_moved_ = true;
   const WriteTag tag = WriteTag::unpack(immediate);
   Run* const run = find_run(tag.group, tag.operation, WriteTag::kOperationMask);
@@ -235,7 +240,7 @@ void Session::on_written(std::uint32_t peer, std::uint32_t immediate, std::uint6
 }
 
 void Session::on_write_done(std::uint64_t token) {
-  if (failure_) return;
+  if (failure_ || is_closed_) return;
   has_moved_ = true;
   Run& run = *runs_[token >> 32U];
   run.on_write_done(static_cast<std::uint32_t>(token));
@@ -254,7 +259,7 @@ void Session::on_open(std::uint32_t peer) {
 }
 
 void Session::on_lost(std::uint32_t peer, bool is_orderly, std::string why) {
-  if (failure_ || active_.empty()) return;
+  if (failure_ || is_closed_ || active_.empty()) return;
   bool is_needed = !is_orderly;
   for (const Run* run : active_) {
     const std::uint32_t rank = groups_[run->call().group]->ranks[peer];
@@ -374,7 +379,8 @@ void Session::close() {
   if (!is_aborted_) links_.close_all();
   while (!active_.empty())
     finish(*active_.back());
-  endpoint_.stop_listening(listener_);
+  for (const Listening& one : listening_)
+    one.endpoint->stop_listening(one.listener);
 }
 
 }  // namespace spindrift::collectives

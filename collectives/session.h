@@ -30,6 +30,12 @@ struct Group {
   std::array<Run*, kSlots> runs{};  // by number modulo kSlots
 };
 
+// An endpoint, and where it takes calls for this session.
+struct Listening {
+  Endpoint* endpoint = nullptr;
+  ListenerId listener{};
+};
+
 class Session final : private LinkSink {
  public:
   // Deletes itself when the last communicator lets go of it.
@@ -39,7 +45,7 @@ class Session final : private LinkSink {
     }
   };
   using Ref = std::unique_ptr<Session, Release>;
-  static Ref create(Endpoint& endpoint, ListenerId listener, Roster roster,
+  static Ref create(std::vector<Listening> listening, Roster roster,
                     const CommunicatorOptions& options);
   Ref share() {
     ++users_;
@@ -69,7 +75,7 @@ class Session final : private LinkSink {
   BufferCache& buffers() { return buffers_; }
   Links& links() { return links_; }
   const CommunicatorOptions& options() const { return options_; }
-  Endpoint& endpoint() { return endpoint_; }
+  Endpoint& endpoint() { return *listening_[0].endpoint; }
   const std::optional<CommunicatorFailure>& failure() const { return failure_; }
 
   // Ends everything and tells the others; `rank` (of the links) is to blame, or kNobody.
@@ -86,8 +92,7 @@ class Session final : private LinkSink {
     std::vector<std::byte> payload;
   };
 
-  Session(Endpoint& endpoint, ListenerId listener, Roster roster,
-          const CommunicatorOptions& options);
+  Session(std::vector<Listening> listening, Roster roster, const CommunicatorOptions& options);
   ~Session() override;
 
   bool on_message(std::uint32_t peer, const MessageHeader& header,
@@ -110,8 +115,7 @@ class Session final : private LinkSink {
   void on_notice(std::uint32_t peer, std::span<const std::byte> payload);
   void spread(const std::string& message, std::uint32_t rank);
 
-  Endpoint& endpoint_;
-  const ListenerId listener_;
+  const std::vector<Listening> listening_;
   const CommunicatorOptions options_;
   std::size_t users_ = 1;
   // The runs use links, pool and buffers: they go first.

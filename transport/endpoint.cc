@@ -6,12 +6,12 @@
 
 #include "spindrift/tunables.h"
 
+#include "transport/base/host_identity.h"
 #include "transport/base/random.h"
 #include "transport/cc_recorder.h"
 #include "transport/completions.h"
 #include "transport/endpoint_impl.h"
 #include "transport/endpoint_queues.h"
-#include "transport/host_identity.h"
 #include "transport/poster.h"
 
 namespace spindrift {

@@ -114,6 +114,13 @@ struct CommunicatorOptions {
   // Where this rank listens, and what it tells the others; port 0 picks one. A wildcard address
   // does not do: others must be able to dial it.
   std::string address = "udp://127.0.0.1:0";
+  // A second endpoint for ranks that share a host ("shm://"), which outlives the communicator;
+  // null: all ranks are reached by the first. SPINDRIFT_PROVIDER ("udp", "shm") allows one of the
+  // two only.
+  Endpoint* same_host = nullptr;
+  std::string same_host_address = "shm://";
+  std::string host_id{};  // equal at ranks that share a host; empty: SPINDRIFT_HOST_ID, else the
+                          // identity of this machine
   // Prefix of this communicator's keys; a second communicator of a job takes another.
   std::string name = "world";
   ConnectOptions connection{};

@@ -112,11 +112,16 @@ SPINDRIFT_EXPORT Result<const CollectiveAlgorithm*> find_collective_algorithm(
 SPINDRIFT_EXPORT Result<Plan> build_plan(const CollectiveAlgorithm& algorithm,
                                          const PlanRequest& request);
 
-// What the cost model needs to know of the plans of all ranks.
+// What the cost model needs to know of the plans of all ranks. Messages between ranks of one host
+// (PlanTopology) are counted apart.
 struct PlanCost {
-  std::uint32_t steps = 0;     // messages one after the other
-  std::uint32_t messages = 0;  // that one rank sends or receives, at most
-  double blocks = 0;           // of `count` elements that one rank sends or receives, at most
+  struct Traffic {
+    std::uint32_t steps = 0;     // messages one after the other
+    std::uint32_t messages = 0;  // that one rank sends or receives, at most
+    double blocks = 0;           // of `count` elements that one rank sends or receives, at most
+  };
+  Traffic network{};
+  Traffic near{};
 };
 SPINDRIFT_EXPORT Result<PlanCost> cost_of(const CollectiveAlgorithm& algorithm,
                                           PlanRequest request);

@@ -16,17 +16,31 @@ struct FakeGroupOptions {
   std::uint32_t slices_in_flight = 4;
   bool is_deterministic = false;
   std::string algorithm{};
+  std::uint32_t ranks_per_host = 0;  // 0: one endpoint for all
 };
 
 class FakeGroup {
  public:
   explicit FakeGroup(const FakeGroupOptions& options) : world_(options.seed) {
-    Roster roster{.nonce = 7, .addresses = {}};
-    for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
-      roster.addresses.push_back("fake://" + std::to_string(rank));
+    Roster roster{.nonce = 7, .seats = {}};
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
-      endpoints_.push_back(std::make_unique<FakeEndpoint>(world_, roster.addresses[rank]));
-      endpoints_.back()->full_percent = options.full_percent;
+      const std::string number = std::to_string(rank);
+      const bool has_hosts = options.ranks_per_host > 0;
+      roster.seats.push_back({.address = "fake://" + number,
+                              .same_host_address = has_hosts ? "near://" + number : "",
+                              .host = has_hosts ? rank / options.ranks_per_host : rank,
+                              .costs = ""});
+    }
+    for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+      std::vector<Listening> listening;
+      for (const std::string& address :
+           {roster.seats[rank].address, roster.seats[rank].same_host_address}) {
+        if (address.empty()) continue;
+        endpoints_.push_back(std::make_unique<FakeEndpoint>(world_, address));
+        endpoints_.back()->full_percent = options.full_percent;
+        listening.push_back({.endpoint = endpoints_.back().get(), .listener = ListenerId{1}});
+      }
+      networks_.push_back(static_cast<FakeEndpoint*>(listening[0].endpoint));
       CommunicatorOptions own;
       own.rank = rank;
       own.ranks = options.ranks;
@@ -36,16 +50,14 @@ class FakeGroup {
       own.is_deterministic = options.is_deterministic;
       own.algorithm = options.algorithm;
       communicators_.push_back(
-          assemble(
-              {.endpoint = endpoints_.back().get(), .listener = ListenerId{1}, .roster = roster},
-              own, false)
-              .value());
+          assemble({.listening = listening, .roster = roster}, own, false).value());
     }
   }
 
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(communicators_.size()); }
   Communicator& operator[](std::uint32_t rank) { return *communicators_[rank]; }
-  FakeEndpoint& endpoint(std::uint32_t rank) { return *endpoints_[rank]; }
+  // The one that reaches all ranks.
+  FakeEndpoint& endpoint(std::uint32_t rank) { return *networks_[rank]; }
   FakeWorld& world() { return world_; }
 
   // Turns of `who` in random order until all their calls are done or one fails.
@@ -70,6 +82,7 @@ class FakeGroup {
  private:
   FakeWorld world_;
   std::vector<std::unique_ptr<FakeEndpoint>> endpoints_;
+  std::vector<FakeEndpoint*> networks_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  // before the endpoints go
 };
 

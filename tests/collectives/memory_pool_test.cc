@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "collectives/seating.h"
+#include "collectives/wait_any.h"
 #include "tests/collectives/fake_endpoint.h"
 
 namespace spindrift::collectives {
@@ -18,27 +20,27 @@ class BufferCacheTest : public testing::Test {
 };
 
 TEST_F(BufferCacheTest, RegistersABufferOnce) {
-  BufferCache cache(endpoint_);
-  const MemoryRegion first = cache.use(piece(0, 100), Access::kLocalWrite).value();
-  const MemoryRegion second = cache.use(piece(0, 100), Access::kLocalWrite).value();
-  EXPECT_EQ(first.local, second.local);
+  BufferCache cache({&endpoint_});
+  const RegionSet first = cache.use(piece(0, 100), Access::kLocalWrite).value();
+  const RegionSet second = cache.use(piece(0, 100), Access::kLocalWrite).value();
+  EXPECT_EQ(first.regions[0].local, second.regions[0].local);
   EXPECT_EQ(endpoint_.regions_registered, 1U);
 }
 
 TEST_F(BufferCacheTest, ABufferToReadServesNoWriting) {
-  BufferCache cache(endpoint_);
-  const MemoryRegion to_read = cache.use(piece(0, 100), Access::kLocalRead).value();
-  const MemoryRegion to_write = cache.use(piece(0, 100), Access::kLocalWrite).value();
-  EXPECT_NE(to_read.local, to_write.local);
-  EXPECT_EQ(to_write.remote.rights, Access::kLocalWrite);
+  BufferCache cache({&endpoint_});
+  const RegionSet to_read = cache.use(piece(0, 100), Access::kLocalRead).value();
+  const RegionSet to_write = cache.use(piece(0, 100), Access::kLocalWrite).value();
+  EXPECT_NE(to_read.regions[0].local, to_write.regions[0].local);
+  EXPECT_EQ(to_write.regions[0].remote.rights, Access::kLocalWrite);
 }
 
 TEST_F(BufferCacheTest, GivesUpTheLeastRecentlyUsed) {
-  BufferCache cache(endpoint_);
+  BufferCache cache({&endpoint_});
   const auto touch = [&](std::size_t offset) {
-    const MemoryRegion region = cache.use(piece(offset, 8), Access::kLocalRead).value();
+    const RegionSet region = cache.use(piece(offset, 8), Access::kLocalRead).value();
     cache.release(region);
-    return region.local;
+    return region.regions[0].local;
   };
   const LocalKey kept = touch(0);
   for (std::size_t i = 1; i < BufferCache::kMaxBuffers; ++i)
@@ -50,25 +52,29 @@ TEST_F(BufferCacheTest, GivesUpTheLeastRecentlyUsed) {
 }
 
 TEST_F(BufferCacheTest, NeverGivesUpWhatACallStillUses) {
-  BufferCache cache(endpoint_);
-  const MemoryRegion used = cache.use(piece(0, 8), Access::kLocalWrite).value();
+  BufferCache cache({&endpoint_});
+  const RegionSet used = cache.use(piece(0, 8), Access::kLocalWrite).value();
   for (std::size_t i = 1; i < 2 * BufferCache::kMaxBuffers; ++i)
     cache.release(cache.use(piece(i * 8, 8), Access::kLocalRead).value());
   cache.clear();
-  EXPECT_EQ(cache.use(piece(0, 8), Access::kLocalWrite).value().local, used.local);
+  EXPECT_EQ(cache.use(piece(0, 8), Access::kLocalWrite).value().regions[0].local,
+            used.regions[0].local);
 }
 
 TEST_F(BufferCacheTest, APartOfARegisteredBufferNeedsNoRegistrationOfItsOwn) {
-  BufferCache cache(endpoint_);
-  const MemoryRegion whole = cache.use(piece(0, 1000), Access::kLocalWrite).value();
-  EXPECT_EQ(cache.use(piece(100, 50), Access::kLocalWrite).value().local, whole.local);
-  EXPECT_EQ(cache.use(piece(990, 10), Access::kLocalRead).value().local, whole.local);
-  EXPECT_NE(cache.use(piece(990, 11), Access::kLocalWrite).value().local, whole.local);
+  BufferCache cache({&endpoint_});
+  const RegionSet whole = cache.use(piece(0, 1000), Access::kLocalWrite).value();
+  EXPECT_EQ(cache.use(piece(100, 50), Access::kLocalWrite).value().regions[0].local,
+            whole.regions[0].local);
+  EXPECT_EQ(cache.use(piece(990, 10), Access::kLocalRead).value().regions[0].local,
+            whole.regions[0].local);
+  EXPECT_NE(cache.use(piece(990, 11), Access::kLocalWrite).value().regions[0].local,
+            whole.regions[0].local);
 }
 
 TEST_F(BufferCacheTest, GivesEverythingBackAtItsEnd) {
   {
-    BufferCache cache(endpoint_);
+    BufferCache cache({&endpoint_});
     cache.release(cache.use(piece(0, 8), Access::kLocalRead).value());
     cache.release(cache.use(piece(8, 8), Access::kLocalRead).value());
   }
@@ -79,9 +85,9 @@ TEST(MemoryPool, HandsOutWhatCameBackAndGrowsOnlyWhenNothingIsFree) {
   FakeWorld world(1);
   FakeEndpoint endpoint(world, "fake://0");
   {
-    MemoryPool pool(endpoint);
+    MemoryPool pool({&endpoint});
     const MemoryPool::Block first = pool.take(5000).value();
-    EXPECT_GE(first.region.bytes.size(), 5000U);
+    EXPECT_GE(first.set.bytes.size(), 5000U);
     const MemoryPool::Block second = pool.take(6000).value();
     EXPECT_NE(first.data(), second.data());
     pool.give_back(first);
@@ -89,6 +95,30 @@ TEST(MemoryPool, HandsOutWhatCameBackAndGrowsOnlyWhenNothingIsFree) {
     EXPECT_EQ(endpoint.regions_registered, 2U);
   }
   EXPECT_EQ(endpoint.regions_deregistered, 2U);
+}
+
+TEST(Seating, TellsWhereEachEndpointTakesCalls) {
+  FakeWorld world(1);
+  FakeEndpoint network(world, "udp://10.0.0.1:5");
+  FakeEndpoint near(world, "shm://a");
+  CommunicatorOptions options;
+  options.host_id = "here";
+  Seating alone;
+  ASSERT_TRUE(alone.sit(network, options).ok());
+  EXPECT_EQ(alone.seat().address, "udp://10.0.0.1:5");
+  EXPECT_EQ(alone.seat().same_host_address, "");
+  options.same_host = &near;
+  Seating both;
+  ASSERT_TRUE(both.sit(network, options).ok());
+  EXPECT_EQ(both.seat().same_host_address, "shm://a");
+  EXPECT_EQ(both.seat().host, alone.seat().host);
+  EXPECT_EQ(both.take().size(), 2U);
+}
+
+TEST(WaitForAny, ReturnsAtOnceWhereThereIsSomethingToDo) {
+  FakeWorld world(1);
+  FakeEndpoint endpoint(world, "fake://0");
+  wait_for_any({&endpoint}, std::chrono::hours(1));  // arm() says that there is
 }
 
 }  // namespace

@@ -34,6 +34,28 @@ bool has_root(Collective collective) {
          collective == Collective::kGather || collective == Collective::kScatter;
 }
 
+// Hosts of equal size, of sizes that differ, and with ranks dealt out one by one.
+std::vector<PlanTopology> topologies(std::uint32_t ranks) {
+  std::vector<PlanTopology> made(4);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    made[0].hosts.push_back(rank / 2);
+    made[1].hosts.push_back(rank < ranks / 3 ? 0 : rank < ranks - 1 ? 1 : 2);
+    made[2].hosts.push_back(rank % 3);
+    made[3].hosts.push_back(rank / 8);
+  }
+  // Numbers in order of appearance, without gaps.
+  for (PlanTopology& topology : made) {
+    std::vector<std::uint32_t> seen;
+    for (std::uint32_t& host : topology.hosts) {
+      const auto found = std::find(seen.begin(), seen.end(), host);
+      const auto number = static_cast<std::uint32_t>(found - seen.begin());
+      if (found == seen.end()) seen.push_back(host);
+      host = number;
+    }
+  }
+  return made;
+}
+
 class EveryAlgorithm : public testing::TestWithParam<const CollectiveAlgorithm*> {
  protected:
   void expect_right(const PlanRequest& request) {
@@ -56,10 +78,17 @@ TEST_P(EveryAlgorithm, DoesWhatItsCollectivePromisesForEveryGroupOfUpTo64) {
     for (const std::uint32_t root : roots) {
       for (const bool is_in_place : {false, true}) {
         if (is_in_place && GetParam()->collective == Collective::kAllToAllV) continue;
-        expect_right({.collective = GetParam()->collective,
-                      .ranks = ranks,
-                      .root = root,
-                      .is_in_place = is_in_place});
+        PlanRequest request{.collective = GetParam()->collective,
+                            .ranks = ranks,
+                            .root = root,
+                            .is_in_place = is_in_place};
+        if (GetParam()->why_not == nullptr) expect_right(request);
+        for (const PlanTopology& topology : topologies(ranks)) {
+          request.topology = topology;
+          if (GetParam()->why_not != nullptr && GetParam()->why_not(request).empty()) {
+            expect_right(request);
+          }
+        }
         if (HasFailure()) return;
       }
     }
@@ -92,13 +121,15 @@ TEST(BuildPlan, RefusesRanksAndRootsThatAreNotThere) {
 
 TEST(PlanCostOf, CountsStepsMessagesAndBlocksOfWellKnownAlgorithms) {
   const auto cost = [](Collective collective, std::string_view name, std::uint32_t ranks) {
-    return cost_of(algorithm(collective, name), {.collective = collective, .ranks = ranks}).value();
+    return cost_of(algorithm(collective, name), {.collective = collective, .ranks = ranks})
+        .value()
+        .network;
   };
-  const PlanCost ring = cost(Collective::kAllReduce, "ring", 8);
+  const PlanCost::Traffic ring = cost(Collective::kAllReduce, "ring", 8);
   EXPECT_EQ(ring.steps, 14U);
   EXPECT_EQ(ring.messages, 14U);
   EXPECT_DOUBLE_EQ(ring.blocks, 14.0 / 8);
-  const PlanCost direct = cost(Collective::kAllReduce, "direct", 8);
+  const PlanCost::Traffic direct = cost(Collective::kAllReduce, "direct", 8);
   EXPECT_EQ(direct.steps, 1U);
   EXPECT_EQ(direct.messages, 7U);
   EXPECT_DOUBLE_EQ(direct.blocks, 7.0);
@@ -111,6 +142,25 @@ TEST(PlanCostOf, CountsStepsMessagesAndBlocksOfWellKnownAlgorithms) {
   EXPECT_EQ(cost(Collective::kBroadcast, "binomial", 9).steps, 3U);
   EXPECT_EQ(cost(Collective::kAllToAll, "bruck", 16).steps, 4U);
   EXPECT_DOUBLE_EQ(cost(Collective::kAllToAll, "bruck", 16).blocks, 32.0);
+}
+
+TEST(PlanCostOf, HierarchicalPlansSendBetweenHostsWhatARingOfHostsWould) {
+  // Four hosts of four: each rank sends 2 (4-1)/4 of a quarter of the vector to another host.
+  PlanRequest request{.ranks = 16};
+  for (std::uint32_t rank = 0; rank < 16; ++rank)
+    request.topology.hosts.push_back(rank / 4);
+  const PlanCost cost = cost_of(algorithm(Collective::kAllReduce, "hierarchical"), request).value();
+  EXPECT_DOUBLE_EQ(cost.network.blocks, 2.0 * 3 / 4 / 4);
+  EXPECT_EQ(cost.network.steps, 6U);
+  EXPECT_DOUBLE_EQ(cost.near.blocks, 2.0 * 3 / 4);
+}
+
+TEST(BuildPlan, HierarchicalNeedsSeveralHostsWithSeveralRanks) {
+  const CollectiveAlgorithm& one = algorithm(Collective::kAllReduce, "hierarchical");
+  EXPECT_EQ(build_plan(one, {.ranks = 3}).error().code(), ErrorCode::kUnsupported);
+  EXPECT_FALSE(build_plan(one, {.ranks = 3, .topology = {.hosts = {0, 0, 0}}}).ok());
+  EXPECT_FALSE(build_plan(one, {.ranks = 3, .topology = {.hosts = {0, 1, 2}}}).ok());
+  EXPECT_TRUE(build_plan(one, {.ranks = 3, .topology = {.hosts = {0, 1, 0}}}).ok());
 }
 
 TEST(PlanCheck, FindsAMissingContribution) {

@@ -50,16 +50,39 @@ TEST(BoundPlan, FindsLanesByPeerAndDirection) {
   EXPECT_EQ(plan.find_lane(Direction::kSend, 2, 1), BoundPlan::kNoLane);
 }
 
-TEST(CostModel, AddsStepsMessagesAndBytes) {
-  CostModel model{.latency_us = 10, .overhead_us = 1, .bandwidth_gbps = 2, .factors = {}};
+TEST(CostModel, AddsStepsMessagesAndBytesOfNetworkAndHost) {
+  CostModel model;
+  model.network = {.latency_us = 10, .overhead_us = 1, .bandwidth_gbps = 2};
+  model.near = {.latency_us = 1, .overhead_us = 0.5, .bandwidth_gbps = 4};
   const CollectiveAlgorithm& ring =
       *find_collective_algorithm(Collective::kAllReduce, "ring").value();
-  const PlanCost cost{.steps = 3, .messages = 5, .blocks = 2};
+  PlanCost cost;
+  cost.network = {.steps = 3, .messages = 5, .blocks = 2};
   EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 100), 30 + 5 + 0.1);
-  // Long messages are asked for first: one latency more.
+  // Long messages are granted first: one latency more.
   EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 1e6), 40 + 5 + 1000);
   model.factors["all_reduce:ring"] = 0.5;
   EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 1e6), 40 + 5 + 2000);
+  cost.near = {.steps = 2, .messages = 2, .blocks = 1};
+  EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 100), 30 + 5 + 0.2 + 2 + 1 + 0.05);
+}
+
+TEST(CostModel, TextsAndFilesKeepIt) {
+  CostModel model;
+  model.network.latency_us = 7.5;
+  model.factors["all_reduce:ring"] = 0.25;
+  EXPECT_EQ(cost_model_from_text(to_text(model)).value(), model);
+  EXPECT_EQ(cost_model_from_text("").value(), CostModel{});
+  for (const char* wrong : {"network=1,2", "near=1,2,0", "ring=1", "all_reduce:ring=-1", "x"}) {
+    const Result<CostModel> parsed = cost_model_from_text(wrong);
+    ASSERT_FALSE(parsed.ok()) << wrong;
+    EXPECT_NE(parsed.error().message().find(wrong), std::string::npos);
+  }
+  const std::string file = testing::TempDir() + "/spindrift_costs/of/this.costs";
+  ASSERT_TRUE(save_cost_model(file, model).ok());
+  EXPECT_EQ(load_cost_model(file).value(), model);
+  EXPECT_EQ(load_cost_model(file + ".not_there").value(), CostModel{});
+  EXPECT_EQ(load_cost_model("").value(), CostModel{});
 }
 
 TEST(Planner, MakesAPlanOnceForEachKindOfCall) {

@@ -182,32 +182,42 @@ TEST_F(Rendezvous, EveryRankLearnsEveryAddressAndTheNonce) {
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       const auto store = client();
-      rosters[rank] =
-          meet(*store, group(rank, 3, kLong), "udp://10.0.0." + std::to_string(rank)).value();
+      rosters[rank] = meet(*store, group(rank, 3, kLong),
+                           {.address = "udp://10.0.0." + std::to_string(rank),
+                            .same_host_address = rank == 1 ? "" : "shm://" + std::to_string(rank),
+                            .host = rank == 2 ? 7U : 9U,
+                            .costs = "costs of " + std::to_string(rank)})
+                          .value();
     });
   }
   for (std::thread& thread : threads)
     thread.join();
   for (const Roster& roster : rosters) {
     EXPECT_EQ(roster.nonce, rosters[0].nonce);
-    EXPECT_EQ(roster.addresses,
-              (std::vector<std::string>{"udp://10.0.0.0", "udp://10.0.0.1", "udp://10.0.0.2"}));
+    ASSERT_EQ(roster.seats.size(), 3U);
+    for (std::uint32_t rank = 0; rank < 3; ++rank)
+      EXPECT_EQ(roster.seats[rank].address, "udp://10.0.0." + std::to_string(rank));
+    EXPECT_EQ(roster.seats[1].same_host_address, "");
+    EXPECT_EQ(roster.seats[2].same_host_address, "shm://2");
+    EXPECT_EQ(roster.seats[0].costs, "costs of 0");
+    EXPECT_EQ(roster.hosts(), (std::vector<std::uint32_t>{0, 0, 1}));
   }
 }
 
 TEST_F(Rendezvous, NamesTheRanksThatDidNotAppear) {
   std::string of_zero;
-  std::thread zero(
-      [&] { of_zero = meet(*client(), group(0, 4, kShort), "udp://a").error().message(); });
-  const Result<Roster> roster = meet(*client(), group(2, 4, kShort), "udp://c");
+  std::thread zero([&] {
+    of_zero = meet(*client(), group(0, 4, kShort), {.address = "udp://a"}).error().message();
+  });
+  const Result<Roster> roster = meet(*client(), group(2, 4, kShort), {.address = "udp://c"});
   zero.join();
   ASSERT_FALSE(roster.ok());
   EXPECT_NE(of_zero.find("ranks 1, 3 of 4"), std::string::npos) << of_zero;
 }
 
 TEST_F(Rendezvous, RefusesASecondProcessOfTheSameRank) {
-  (void)meet(*client(), group(1, 2, kShort), "udp://a");
-  const Result<Roster> second = meet(*client(), group(1, 2, kShort), "udp://b");
+  (void)meet(*client(), group(1, 2, kShort), {.address = "udp://a"});
+  const Result<Roster> second = meet(*client(), group(1, 2, kShort), {.address = "udp://b"});
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().message().find("rank 1 is taken"), std::string::npos);
 }

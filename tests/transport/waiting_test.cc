@@ -6,8 +6,8 @@
 
 #include "spindrift/open.h"
 
+#include "transport/base/host_identity.h"
 #include "transport/endpoint_waiter.h"
-#include "transport/host_identity.h"
 
 namespace spindrift {
 namespace {

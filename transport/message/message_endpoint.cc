@@ -8,10 +8,10 @@
 
 #include "spindrift/tunables.h"
 
+#include "transport/base/host_identity.h"
 #include "transport/base/random.h"
 #include "transport/cc_recorder.h"
 #include "transport/endpoint_queues.h"
-#include "transport/host_identity.h"
 #include "transport/message/message_completions.h"
 #include "transport/message/message_fetch.h"
 #include "transport/message/message_handshake.h"

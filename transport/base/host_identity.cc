@@ -1,4 +1,4 @@
-#include "transport/host_identity.h"
+#include "transport/base/host_identity.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,0 +1,36 @@
+#pragma once
+// Where this rank takes calls, and what it tells the others of that.
+#include <vector>
+
+#include "spindrift/collective.h"
+
+#include "collectives/rendezvous.h"
+#include "collectives/session.h"
+
+namespace spindrift::collectives {
+
+class Seating final {
+ public:
+  Seating() = default;
+  // Stops listening, unless somebody has taken it.
+  ~Seating();
+  Seating(const Seating&) = delete;
+  Seating& operator=(const Seating&) = delete;
+
+  // Listens on all endpoints that the options and SPINDRIFT_PROVIDER allow.
+  Status sit(Endpoint& network, const CommunicatorOptions& options);
+  // Refused where one endpoint was asked for and does not reach all ranks.
+  Status check(const Roster& roster) const;
+
+  const Seat& seat() const { return seat_; }
+  std::vector<Listening> take() { return std::exchange(listening_, {}); }
+
+ private:
+  Status listen(Endpoint& endpoint, const std::string& address, std::string& own);
+
+  std::vector<Listening> listening_;
+  Seat seat_;
+  bool is_forced_ = false;
+};
+
+}  // namespace spindrift::collectives

@@ -1,0 +1,218 @@
+// Ranks as threads, each with an endpoint of its own, over UDP on the loopback interface: every
+// collective, groups split from groups, and what is left after a rank has gone.
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "spindrift/open.h"
+
+#include "collectives/bootstrap/tcp_store.h"
+#include "tests/collectives/call_case.h"
+
+namespace spindrift::collectives {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(30);
+
+struct GroupOptions {
+  std::uint32_t ranks = 2;
+  std::string faults{};
+  bool is_deterministic = false;
+  std::uint32_t ranks_per_host = 0;
+};
+
+struct Rank {
+  Communicator& communicator;
+  Store& store;
+};
+using Body = std::function<void(Rank)>;
+
+void run_rank(const GroupOptions& group, std::uint32_t rank, const std::string& store_address,
+              const Body& body) {
+  auto store = TcpStore::connect(store_address, kPatience);
+  ASSERT_TRUE(store.ok()) << store.error().message();
+  OpenOptions open;
+  open.faults = group.faults;
+  if (!open.faults.empty()) open.faults += ",seed=" + std::to_string(rank + 1);
+  auto endpoint = open_endpoint("udp://", open);
+  ASSERT_TRUE(endpoint.ok()) << endpoint.error().message();
+  CommunicatorOptions options;
+  options.rank = rank;
+  options.ranks = group.ranks;
+  options.slice_bytes = 16384;
+  options.setup_timeout = kPatience;
+  options.stall_timeout = kPatience;
+  options.spin = Duration::zero();
+  options.is_deterministic = group.is_deterministic;
+  if (group.ranks_per_host > 0) options.host_id = std::to_string(rank / group.ranks_per_host);
+  auto communicator = Communicator::create(*endpoint.value(), *store.value(), options);
+  ASSERT_TRUE(communicator.ok()) << communicator.error().message();
+  body({.communicator = *communicator.value(), .store = *store.value()});
+  communicator.value()->close();
+}
+
+void run_group(const GroupOptions& group, const Body& body) {
+  const auto server = TcpStoreServer::start("127.0.0.1:0");
+  ASSERT_TRUE(server.ok());
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < group.ranks; ++rank)
+    threads.emplace_back([&, rank] { run_rank(group, rank, server.value()->address(), body); });
+  for (std::thread& thread : threads)
+    thread.join();
+}
+
+void expect_right(Communicator& communicator, CallCase one) {
+  one.ranks = communicator.ranks();
+  RankBuffers buffers(one, communicator.rank());
+  const Status status = communicator.run(buffers.call());
+  communicator.forget_memory();
+  ASSERT_TRUE(status.ok()) << one << ": " << status.error().message();
+  buffers.expect_right();
+}
+
+void expect_all_collectives(Communicator& communicator) {
+  for (const Collective collective : all_collectives()) {
+    if (collective == Collective::kSendReceive) continue;
+    if (collective == Collective::kBarrier) {
+      ASSERT_TRUE(communicator.barrier().ok());
+      continue;
+    }
+    for (const std::uint64_t count : {1ULL, 1001ULL, 70001ULL}) {
+      for (const bool is_in_place : {false, true}) {
+        if (is_in_place && collective == Collective::kAllToAllV) continue;
+        expect_right(communicator, {.collective = collective,
+                                    .count = count,
+                                    .root = communicator.ranks() - 1,
+                                    .is_in_place = is_in_place});
+      }
+    }
+  }
+}
+
+TEST(CollectivesE2e, EveryCollectiveIsRight) {
+  run_group({.ranks = 4}, [](Rank rank) { expect_all_collectives(rank.communicator); });
+}
+
+TEST(CollectivesE2e, EveryCollectiveIsRightWhile1PercentOfThePacketsIsLost) {
+  run_group({.ranks = 3, .faults = "loss=1%"},
+            [](Rank rank) { expect_all_collectives(rank.communicator); });
+}
+
+TEST(CollectivesE2e, EveryAlgorithmIsRightAlsoBetweenHosts) {
+  run_group({.ranks = 5, .ranks_per_host = 2}, [](Rank rank) {
+    for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+      if (algorithm->collective == Collective::kBarrier) continue;
+      for (const std::uint64_t count : {7ULL, 40001ULL}) {
+        expect_right(rank.communicator, {.collective = algorithm->collective,
+                                         .count = count,
+                                         .algorithm = std::string(algorithm->name)});
+      }
+    }
+  });
+}
+
+TEST(CollectivesE2e, SeveralCallsAreUnderWayAtOnce) {
+  run_group({.ranks = 3, .faults = "loss=1%,reorder=5%"}, [](Rank rank) {
+    std::vector<std::unique_ptr<RankBuffers>> buffers;
+    std::vector<WorkId> works;
+    for (std::uint64_t i = 0; i < 24; ++i) {
+      const Collective collective = i % 3 == 0   ? Collective::kAllReduce
+                                    : i % 3 == 1 ? Collective::kAllToAll
+                                                 : Collective::kBroadcast;
+      const CallCase one{.collective = collective,
+                         .ranks = rank.communicator.ranks(),
+                         .count = i % 4 == 0 ? 50000 : 10 + i,
+                         .root = collective == Collective::kBroadcast ? 1U : 0U,
+                         .seed = i};
+      buffers.push_back(std::make_unique<RankBuffers>(one, rank.communicator.rank()));
+      const Result<WorkId> work = rank.communicator.start(buffers.back()->call());
+      ASSERT_TRUE(work.ok()) << work.error().message();
+      works.push_back(work.value());
+    }
+    for (std::size_t i = works.size(); i > 0; --i) {
+      const Status status = rank.communicator.wait(works[i - 1]);
+      ASSERT_TRUE(status.ok()) << status.error().message();
+      buffers[i - 1]->expect_right();
+    }
+    EXPECT_TRUE(rank.communicator.is_done());
+  });
+}
+
+TEST(CollectivesE2e, SplitGroupsAndTheirParentShareConnections) {
+  run_group({.ranks = 5}, [](Rank rank) {
+    Communicator& world = rank.communicator;
+    // Odd ranks, backwards, and even ones; rank 4 takes no part in a second split.
+    const auto color = static_cast<std::int32_t>(world.rank() % 2);
+    auto part = world.split(color, -static_cast<std::int32_t>(world.rank()));
+    ASSERT_TRUE(part.ok()) << part.error().message();
+    EXPECT_EQ(part.value()->ranks(), color == 1 ? 2U : 3U);
+    EXPECT_EQ(part.value()->rank(), (4 - world.rank()) / 2);
+    auto few = world.split(world.rank() == 4 ? -1 : 0, 0);
+    ASSERT_TRUE(few.ok());
+    EXPECT_EQ(few.value() == nullptr, world.rank() == 4);
+    auto copy = part.value()->duplicate();
+    ASSERT_TRUE(copy.ok());
+    for (int round = 0; round < 3; ++round) {
+      expect_right(*part.value(), {.count = 30011});
+      expect_right(world, {.collective = Collective::kAllGather, .count = 501});
+      if (few.value())
+        expect_right(*few.value(), {.collective = Collective::kAllToAll, .count = 9});
+      expect_right(*copy.value(), {.collective = Collective::kReduceScatter, .count = 77});
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST(CollectivesE2e, TheSurvivorsOfAnAbortGoOnWithoutIt) {
+  run_group({.ranks = 4}, [](Rank rank) {
+    Communicator& world = rank.communicator;
+    std::vector<float> data(1 << 18, 1.0F);
+    const CollectiveCall call{.input = data.data(), .output = data.data(), .count = data.size()};
+    Status status = world.all_reduce(call);
+    if (world.rank() == 2) {
+      ASSERT_TRUE(status.ok()) << status.error().message();
+      world.abort("told to by the test");
+      return;
+    }
+    // The news may come while the first call still waits for another rank.
+    if (status.ok()) status = world.all_reduce(call);
+    ASSERT_FALSE(status.ok());
+    ASSERT_TRUE(world.failure().has_value());
+    EXPECT_EQ(world.failure()->rank, 2U) << status.error().message();
+    const std::vector<std::uint32_t> survivors{0, 1, 3};
+    auto rest = world.shrink(rank.store, survivors);
+    ASSERT_TRUE(rest.ok()) << rest.error().message();
+    EXPECT_EQ(rest.value()->ranks(), 3U);
+    expect_right(*rest.value(), {.count = 20000});
+    ASSERT_TRUE(rest.value()->barrier().ok());
+  });
+}
+
+TEST(CollectivesE2e, DeterministicSumsHaveTheSameBitsInEveryRun) {
+  std::mutex mutex;
+  std::vector<std::vector<float>> results;
+  for (int run = 0; run < 3; ++run) {
+    run_group(
+        {.ranks = 4, .faults = run == 0 ? "" : "loss=2%,reorder=10%", .is_deterministic = true},
+        [&](Rank rank) {
+          std::vector<float> data(50000);
+          for (std::size_t i = 0; i < data.size(); ++i) {
+            data[i] = (rank.communicator.rank() == 1 ? 1e7F : 0.1F) *
+                      static_cast<float>(i % 977 + rank.communicator.rank());
+          }
+          ASSERT_TRUE(
+              rank.communicator
+                  .all_reduce({.input = data.data(), .output = data.data(), .count = data.size()})
+                  .ok());
+          const std::lock_guard lock(mutex);
+          results.push_back(data);
+        });
+  }
+  for (const std::vector<float>& result : results)
+    ASSERT_EQ(result, results.front());
+}
+
+}  // namespace
+}  // namespace spindrift::collectives
