@@ -138,6 +138,8 @@ class GroupCommunicator final : public Communicator {
   void close() override {
     if (is_closed_) return;
     is_closed_ = true;
+    // Others would wait for the rest of the calls, and peers might still write into their buffers.
+    if (group_.in_flight > 0) abort("it closed a communicator with calls under way");
     if (group_.id == 0) session_->close();
     session_->remove_group(group_);
   }

@@ -292,6 +292,7 @@ bool Links::offer(const Held& message) {
       links_[message.peer].slots.data() + message.slot * kSlotBytes, message.bytes);
   MessageHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.kind == MessageKind::kPing) return true;
   if (header.kind == MessageKind::kGoodbye) {
     links_[message.peer].has_heard_goodbye = true;
     return true;

@@ -12,6 +12,7 @@ enum class MessageKind : std::uint8_t {
   kReady = 2,    // a Grant follows: slices may be written
   kNotice = 3,   // the group has failed: u32 rank (or kNobody), then a sentence
   kGoodbye = 4,  // the sender has nothing left to send or to wait for
+  kPing = 5,     // nothing: whether it arrives tells whether the receiver lives
 };
 
 struct MessageHeader {

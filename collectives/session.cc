@@ -11,6 +11,7 @@ namespace {
 // Longest sleep in the kernel, so that a lost wake-up costs a hiccup and never a job.
 constexpr Duration kMaxSleep = std::chrono::milliseconds(50);
 constexpr Duration kSetupTurn = std::chrono::milliseconds(20);
+constexpr Duration kPingInterval = std::chrono::seconds(1);
 // For the others to hear why the group has failed, before the connections go.
 constexpr Duration kNoticePatience = std::chrono::milliseconds(200);
 // Messages of calls that this rank has not started; beyond, peers are made to wait.
@@ -303,6 +304,7 @@ void Session::on_idle_turn() {
     return;
   }
   const Duration silent_for = last_look_ - last_movement_;
+  if (silent_for > kPingInterval && last_look_ - last_ping_ > kPingInterval) ping();
   if (silent_for <= options_.stall_timeout) return;
   (void)fail(
       ErrorCode::kTimedOut,
@@ -310,6 +312,20 @@ void Session::on_idle_turn() {
                       "and in the same collective?",
                       options_.rank, seconds(silent_for), active_.front()->describe_waiting()),
       kNobody);
+}
+
+// Who only waits for a message would not notice that its sender is dead.
+void Session::ping() {
+  last_ping_ = last_look_;
+  for (std::uint32_t peer = 0; peer < links_.ranks(); ++peer) {
+    const bool is_needed = std::any_of(active_.begin(), active_.end(), [&](const Run* run) {
+      const std::uint32_t rank = groups_[run->call().group]->ranks[peer];
+      return rank != kNobody && run->needs(rank);
+    });
+    if (is_needed && links_.is_open(peer)) {
+      (void)links_.send(peer, {.kind = MessageKind::kPing}, {});
+    }
+  }
 }
 
 Status Session::wait_until(bool (*is_done)(const void* argument), const void* argument) {

@@ -110,6 +110,7 @@ class Session final : private LinkSink {
   void finish(Run& run);
   void advance_all();
   void on_idle_turn();
+  void ping();
   void finish_failing();
   Error missing_neighbour(std::uint32_t peer) const;
   void on_notice(std::uint32_t peer, std::span<const std::byte> payload);
@@ -129,7 +130,8 @@ class Session final : private LinkSink {
   std::uint8_t next_group_id_ = 0;
   std::vector<Early> early_;
   Time last_movement_{};
-  Time last_look_{};        // at the clock
+  Time last_look_{};  // at the clock
+  Time last_ping_{};
   bool has_moved_ = false;  // since last_movement_ was taken
   bool is_idle_ = false;    // nothing came in the last turn
   bool is_aborted_ = false;

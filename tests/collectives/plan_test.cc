@@ -4,6 +4,7 @@
 
 #include "collectives/plan_builder.h"
 #include "collectives/plan_check.h"
+#include "collectives/plan_clock.h"
 #include "collectives/plan_order.h"
 #include "collectives/plan_symbols.h"
 
@@ -161,6 +162,18 @@ TEST(BuildPlan, HierarchicalNeedsSeveralHostsWithSeveralRanks) {
   EXPECT_FALSE(build_plan(one, {.ranks = 3, .topology = {.hosts = {0, 0, 0}}}).ok());
   EXPECT_FALSE(build_plan(one, {.ranks = 3, .topology = {.hosts = {0, 1, 2}}}).ok());
   EXPECT_TRUE(build_plan(one, {.ranks = 3, .topology = {.hosts = {0, 1, 0}}}).ok());
+}
+
+TEST(PlanClock, AMessageLeavesWhenWhatItCarriesIsThere) {
+  const std::vector<Plan> plans = ring_plans(3);
+  PlanClock clock(plans, {});
+  EXPECT_EQ(clock.run(), (Moment{.network = 4, .near = 0}));
+  ASSERT_EQ(clock.messages().size(), 12U);
+  for (const PlanMessage& message : clock.messages()) {
+    EXPECT_EQ(message.to, (message.from + 1) % 3);
+    // The reduce-scatter, which adds, takes the first two steps.
+    EXPECT_EQ(message.receive->kind == StepKind::kReceiveReduce, message.start.network < 2);
+  }
 }
 
 TEST(PlanCheck, FindsAMissingContribution) {

@@ -9,6 +9,7 @@
 #include "tools/coll/coll_options.h"
 #include "tools/coll/launcher.h"
 #include "tools/coll/operations.h"
+#include "tools/coll/plan_view.h"
 #include "tools/coll/rank_run.h"
 #include "tools/settings.h"
 #include "tools/trace_file.h"
@@ -36,6 +37,8 @@ int run(const CLI::App& app, Options& options) {
     // All ranks of a launcher know it; once per host will do.
     return launch && launch->local_rank > 0 ? 2 : complain(sentence, 2);
   }
+  if (options.shows_plan) return show_plan(options);
+  if (options.is_explaining) return explain_choices(options);
   const bool is_first_here = !launch || launch->local_rank == 0;
   if (!options.has_outside_store && is_first_here) {
     if (const int exit_code = begin_trace(options); exit_code != 0) return exit_code;

@@ -1,6 +1,7 @@
 #include "tools/coll/coll_options.h"
 
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 #include "spindrift/address.h"
 #include "spindrift/open.h"
 
+#include "collectives/planner.h"
 #include "tools/coll/operations.h"
 #include "tools/coll/workload.h"
 #include "tools/settings.h"
@@ -145,6 +147,32 @@ void add_operation_options(CLI::App& app, Options& options) {
       ->capture_default_str();
 }
 
+void add_algorithm_options(CLI::App& app, Options& options) {
+  app.add_option(
+      "--algo", options.algorithm,
+      "algorithm: ring, or all_reduce:ring;broadcast:tree; default: SPINDRIFT_ALGO, else "
+      "by the measured costs (docs/COLLECTIVES.md)");
+  app.add_flag("--deterministic", options.is_deterministic,
+               "add in the order of the ranks, so that the bits do not depend on the algorithm");
+  app.add_flag("--shm", options.has_same_host,
+               "ranks of one host use shared memory; without, SPINDRIFT_PROVIDER=shm does it");
+  app.add_flag("--explain", options.is_explaining,
+               "print what would be chosen for each size, and why, and run nothing");
+  app.add_option(
+         "--show-plan", options.plan_file,
+         "print the plan of every rank for -e bytes and run nothing; with a file name, draw it "
+         "there as SVG")
+      ->expected(0, 1);
+  if (options.collective == Collective::kAllReduce) {
+    app.add_flag("--tune", options.is_tuning,
+                 "measure what all algorithms of all collectives cost here, and store it "
+                 "(SPINDRIFT_TUNING, else ~/.cache/spindrift/collectives.costs)");
+  }
+  app.add_option("--hosts", options.topology.hosts,
+                 "of --explain and --show-plan: the host of each rank, as in 0,0,1,1")
+      ->delimiter(',');
+}
+
 void add_transport_options(CLI::App& app, Options& options) {
   ConnectOptions& connection = options.connection;
   app.add_option("--cc", connection.congestion_control,
@@ -200,6 +228,20 @@ std::string workload_misfit(const CLI::App& app, const Options& options) {
 
 // Empty, or why these options do not go together.
 std::string misfit(const CLI::App& app, const std::optional<Launch>& launch, Options& options) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): only read
+  const char* const provider = std::getenv("SPINDRIFT_PROVIDER");
+  if (provider != nullptr && std::string_view(provider) == "shm") options.has_same_host = true;
+  if (options.has_same_host && !options.faults.empty()) {
+    return "--fault is about packets, and shared memory has none; leave one of the two away";
+  }
+  options.shows_plan = app.count("--show-plan") > 0;
+  if ((options.shows_plan || options.is_explaining) && options.ranks == 0) {
+    return "--explain and --show-plan need --ranks";
+  }
+  if (!options.topology.hosts.empty() && options.topology.hosts.size() != options.ranks) {
+    return absl::StrFormat("--hosts names %d ranks, --ranks %d", options.topology.hosts.size(),
+                           options.ranks);
+  }
   if (options.rank && (options.rendezvous.empty() || options.ranks == 0)) {
     return "--rank needs --ranks, and --rendezvous host:port, where the ranks meet";
   }
@@ -263,6 +305,8 @@ std::string unknown_name(const Options& options) {
   if (!selector.ok()) return selector.error().message();
   const auto loss_rule = registry.find_loss_rule(options.connection.loss_rule);
   if (!loss_rule.ok()) return loss_rule.error().message();
+  const auto planner = collectives::Planner::create({.algorithm = options.algorithm});
+  if (!planner.ok()) return "--algo: " + planner.error().message();
   if (!options.workload.empty()) {
     const auto tensors = load_workload(options.workload);
     if (!tensors.ok()) return tensors.error().message();
@@ -283,6 +327,7 @@ void add_options(CLI::App& app, Options& options) {
   add_group_options(app, options);
   add_measurement_options(app, options);
   add_operation_options(app, options);
+  add_algorithm_options(app, options);
   add_transport_options(app, options);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "spindrift/collective.h"
+#include "spindrift/plan.h"
 #include "spindrift/tunables.h"
 
 namespace spindrift::coll {
@@ -34,6 +35,16 @@ struct Options {
   std::uint32_t bucket_mib = 25;
   double backward_ms = 0;  // over which the gradients of a workload become ready
   bool is_json = false;
+
+  // How it is done.
+  std::string algorithm;  // CommunicatorOptions::algorithm
+  bool is_deterministic = false;
+  bool has_same_host = false;  // ranks of one host use shm://
+  bool is_explaining = false;
+  bool shows_plan = false;
+  std::string plan_file;    // SVG; empty: text
+  PlanTopology topology{};  // of --explain and --show-plan
+  bool is_tuning = false;   // measures the costs of algorithms instead
 
   // The transport under it.
   ConnectOptions connection{};

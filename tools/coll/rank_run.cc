@@ -16,6 +16,7 @@
 #include "tools/coll/operations.h"
 #include "tools/coll/replay.h"
 #include "tools/coll/report.h"
+#include "tools/coll/tuning.h"
 #include "tools/coll/workload.h"
 #include "tools/exit_codes.h"
 #include "tools/trace_file.h"
@@ -50,6 +51,8 @@ CommunicatorOptions communicator_options(const Options& options, const Job& job)
   out.address = options.address.empty() ? "udp://" + job.host() + ":0" : options.address;
   out.connection = options.connection;
   out.slice_bytes = options.slice_bytes;
+  out.algorithm = options.algorithm;
+  out.is_deterministic = options.is_deterministic;
   out.setup_timeout = seconds(options.timeout_s);
   out.stall_timeout = seconds(options.timeout_s);
   // Ranks that share too few cores would spin at the cost of those they wait for.
@@ -92,6 +95,7 @@ Status run_workload(const Options& options, Communicator& communicator, Gather& 
 
 Status measure(const Options& options, Communicator& communicator, Gather& gather, Report& report) {
   try {
+    if (options.is_tuning) return tune(options, communicator);
     return options.workload.empty() ? run_sizes(options, communicator, gather, report)
                                     : run_workload(options, communicator, gather, report);
   } catch (const std::bad_alloc&) {
@@ -121,9 +125,17 @@ Result<std::uint64_t> conclude(Gather& gather, Report& report, const Account& ow
   return wrong.value() == "0" ? std::uint64_t{0} : std::uint64_t{1};
 }
 
-Result<std::uint64_t> run_joined(const Options& options, Endpoint& endpoint, Job& job) {
+struct Endpoints {
+  Endpoint& network;
+  Endpoint* same_host = nullptr;  // null: not wanted
+};
+
+Result<std::uint64_t> run_joined(const Options& options, const Endpoints& endpoints, Job& job) {
+  Endpoint& endpoint = endpoints.network;
+  CommunicatorOptions group = communicator_options(options, job);
+  group.same_host = endpoints.same_host;
   Result<std::unique_ptr<Communicator>> created =
-      Communicator::create(endpoint, job.store(), communicator_options(options, job));
+      Communicator::create(endpoint, job.store(), group);
   if (!created.ok()) return created.error();
   Communicator& communicator = *created.value();
   Gather gather(job.store(), *options.rank, options.ranks,
@@ -132,17 +144,18 @@ Result<std::uint64_t> run_joined(const Options& options, Endpoint& endpoint, Job
   Report report(options, options.ranks);
   const Result<std::vector<std::string>> who = gather.to_rank_0(who_am_i(job.launch(), endpoint));
   if (!who.ok()) return who.error();
-  if (is_first) report.begin(who.value());
+  if (is_first && !options.is_tuning) report.begin(who.value());
   if (Status status = measure(options, communicator, gather, report); !status.ok()) {
     return status.error();
   }
   const Account own = take_account(endpoint, communicator.connections());
   communicator.close();
+  if (options.is_tuning) return std::uint64_t{0};
   return conclude(gather, report, own, is_first);
 }
 
-Result<std::uint64_t> run_group(const Options& options, Endpoint& endpoint, Job& job) {
-  Result<std::uint64_t> wrong = run_joined(options, endpoint, job);
+Result<std::uint64_t> run_group(const Options& options, const Endpoints& endpoints, Job& job) {
+  Result<std::uint64_t> wrong = run_joined(options, endpoints, job);
   const Duration patience = wrong.ok() ? seconds(options.timeout_s * kGatherPatience) : kErrorGrace;
   if (Status status = job.leave(patience); !status.ok() && wrong.ok()) return status.error();
   return wrong;
@@ -174,7 +187,15 @@ int run_rank(Options options) {
     const bool is_usage = endpoint.error().code() == ErrorCode::kInvalidArgument;
     return complain(endpoint.error().message(), is_usage ? 2 : 1);
   }
-  const Result<std::uint64_t> wrong = run_group(options, *endpoint.value(), *job.value());
+  // Refused by Communicator::create() where it is needed and not there.
+  std::unique_ptr<Endpoint> same_host;
+  if (options.has_same_host) {
+    Result<std::unique_ptr<Endpoint>> opened = open_endpoint("shm://", open);
+    if (!opened.ok()) return complain(opened.error().message(), 1);
+    same_host = std::move(opened).value();
+  }
+  const Result<std::uint64_t> wrong = run_group(
+      options, {.network = *endpoint.value(), .same_host = same_host.get()}, *job.value());
   const Status traced = endpoint.value()->write_trace();
   if (!wrong.ok()) return complain(wrong.error().message(), 1);
   int exit_code = wrong.value() == 0 ? tools::kExitOk : tools::kExitFailure;

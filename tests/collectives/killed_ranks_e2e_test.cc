@@ -1,0 +1,143 @@
+// Ranks as processes, of which one is killed in the middle of its work: all others name it, and go
+// on without it.
+#include <array>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "spindrift/open.h"
+
+#include "collectives/bootstrap/tcp_store.h"
+#include "tests/collectives/call_case.h"
+#include "transport/base/rng.h"
+
+namespace spindrift::collectives {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(20);
+// Exit code of a rank: this plus the rank that it says has failed.
+constexpr int kNamed = 100;
+constexpr int kWrong = 1;
+
+struct Setting {
+  std::uint32_t ranks = 3;
+  std::uint64_t seed = 1;
+};
+
+// Calls of all kinds, the same at all ranks, until one fails.
+Status work_until_failure(Communicator& communicator, std::uint64_t seed) {
+  Rng rng(seed);
+  for (std::uint64_t i = 0;; ++i) {
+    const std::array collectives{Collective::kAllReduce, Collective::kAllGather,
+                                 Collective::kAllToAll, Collective::kBroadcast};
+    const CallCase one{.collective = collectives[rng.below(collectives.size())],
+                       .ranks = communicator.ranks(),
+                       .count = rng.below(2) == 0 ? rng.below(500) : rng.below(200000),
+                       .seed = i};
+    RankBuffers buffers(one, communicator.rank());
+    const Status status = communicator.run(buffers.call());
+    communicator.forget_memory();
+    if (!status.ok()) return status;
+  }
+}
+
+bool is_right(Communicator& communicator) {
+  const CallCase one{.ranks = communicator.ranks(), .count = 30000};
+  RankBuffers buffers(one, communicator.rank());
+  if (!communicator.run(buffers.call()).ok()) return false;
+  buffers.expect_right();
+  return !testing::Test::HasFailure() && communicator.barrier().ok();
+}
+
+int rank_main(const Setting& setting, std::uint32_t rank, const std::string& store_address) {
+  auto store = TcpStore::connect(store_address, kPatience);
+  auto endpoint = open_endpoint("udp://");
+  if (!store.ok() || !endpoint.ok()) return kWrong;
+  CommunicatorOptions options;
+  options.rank = rank;
+  options.ranks = setting.ranks;
+  options.setup_timeout = kPatience;
+  options.stall_timeout = kPatience;
+  options.spin = Duration::zero();
+  auto world = Communicator::create(*endpoint.value(), *store.value(), options);
+  if (!world.ok()) return kWrong;
+  const Status status = work_until_failure(*world.value(), setting.seed);
+  const std::string& message = status.error().message();
+  if (!world.value()->failure() || !world.value()->failure()->rank) {
+    std::fprintf(stderr, "rank %u does not know who has failed: %s\n", rank, message.c_str());
+    return kWrong;
+  }
+  const std::uint32_t failed = *world.value()->failure()->rank;
+  if (message.find("rank " + std::to_string(failed)) == std::string::npos ||
+      message.find("udp://127.0.0.1:") == std::string::npos) {
+    std::fprintf(stderr, "rank %u: %s\n", rank, message.c_str());
+    return kWrong;
+  }
+  std::vector<std::uint32_t> survivors;
+  for (std::uint32_t one = 0; one < setting.ranks; ++one)
+    if (one != failed) survivors.push_back(one);
+  auto rest = world.value()->shrink(*store.value(), survivors);
+  if (!rest.ok()) {
+    std::fprintf(stderr, "rank %u: %s\n", rank, rest.error().message().c_str());
+    return kWrong;
+  }
+  return is_right(*rest.value()) ? kNamed + static_cast<int>(failed) : kWrong;
+}
+
+// The address of the store comes through a pipe, since the children are there before it is.
+pid_t start_rank(const Setting& setting, std::uint32_t rank, int& address_pipe) {
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[1]);
+    std::array<char, 64> text{};
+    const ssize_t length = ::read(ends[0], text.data(), text.size());
+    if (length <= 0) ::_exit(kWrong);
+    ::_exit(rank_main(setting, rank, std::string(text.data(), static_cast<std::size_t>(length))));
+  }
+  ::close(ends[0]);
+  address_pipe = ends[1];
+  return child;
+}
+
+void kill_one_of(const Setting& setting) {
+  Rng rng(setting.seed);
+  std::vector<pid_t> children;
+  std::vector<int> pipes(setting.ranks);
+  for (std::uint32_t rank = 0; rank < setting.ranks; ++rank)
+    children.push_back(start_rank(setting, rank, pipes[rank]));
+  const auto server = TcpStoreServer::start("127.0.0.1:0");
+  ASSERT_TRUE(server.ok());
+  for (const int pipe : pipes) {
+    const std::string& address = server.value()->address();
+    ASSERT_EQ(::write(pipe, address.data(), address.size()), static_cast<ssize_t>(address.size()));
+    ::close(pipe);
+  }
+  const auto victim = static_cast<std::uint32_t>(rng.below(setting.ranks));
+  std::this_thread::sleep_for(std::chrono::milliseconds(400 + rng.below(600)));
+  ::kill(children[victim], SIGKILL);
+  for (std::uint32_t rank = 0; rank < setting.ranks; ++rank) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(children[rank], &status, 0), children[rank]);
+    if (rank == victim) continue;
+    ASSERT_TRUE(WIFEXITED(status)) << "rank " << rank << ", seed " << setting.seed;
+    EXPECT_EQ(WEXITSTATUS(status), kNamed + static_cast<int>(victim))
+        << "rank " << rank << ", seed " << setting.seed;
+  }
+}
+
+TEST(KilledRanksE2e, AreNamedByAllOthersWhichGoOnWithoutThem) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    kill_one_of({.ranks = static_cast<std::uint32_t>(2 + seed % 4), .seed = seed});
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace spindrift::collectives
