@@ -12,6 +12,8 @@
 
 #include "spindrift/open.h"
 
+#include "transport/base/random.h"
+
 namespace spindrift::torch_plugin {
 namespace {
 
@@ -105,6 +107,8 @@ Status Engine::connect() {
   options.rank = options_.rank;
   options.ranks = options_.ranks;
   options.address = options_.address;
+  // Between processes of one host every endpoint listens under a name of its own.
+  if (scheme == options.address) options.address += absl::StrFormat("torch-%016x", random_u64());
   options.name = options_.name;
   options.setup_timeout =
       std::clamp<Duration>(options_.timeout, std::chrono::milliseconds(1), std::chrono::hours(1));

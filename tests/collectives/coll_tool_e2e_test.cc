@@ -171,6 +171,13 @@ TEST(CollTool, EveryTypeAndReductionIsVerified) {
   }
 }
 
+TEST(CollTool, RanksOfOneHostCanUseSharedMemory) {
+  ToolRun run("--ranks 3 --provider shm -b 8 -e 1M -f 32 -n 3");
+  EXPECT_EQ(run.wait(), 0) << run.errors;
+  EXPECT_NE(run.output.find("values : 0 OK"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("[shm://"), std::string::npos) << run.output;
+}
+
 TEST(CollTool, ARootBeyondTheRanksIsAUsageError) {
   ToolRun run("--ranks 2 -r 2", "broadcast");
   EXPECT_EQ(run.wait(), 2);
@@ -274,6 +281,7 @@ TEST(CollTool, WrongArgumentsAreOneSentenceAndExitCode2) {
                                 "--ranks 2 -c 2",
                                 "--ranks 2 --bucket-mb 3",
                                 "--ranks 2 --backward-ms 3",
+                                "--ranks 2 --provider tcp",
                                 "--ranks 2 --workload resnet50 -b 4",
                                 "--ranks 2 --workload /dev/null",
                                 "--ranks 2 --crc no",

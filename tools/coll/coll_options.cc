@@ -84,6 +84,9 @@ void add_group_options(CLI::App& app, Options& options) {
   app.add_option("--address", options.address,
                  "where this rank listens (udp://10.0.0.1:0); default: its address on the way to "
                  "the rendezvous");
+  app.add_option("--provider", options.provider, "udp, or shm where all ranks are on this host")
+      ->check(one_of({"udp", "shm"}, "udp or shm"))
+      ->capture_default_str();
   app.add_option("--timeout", options.timeout_s,
                  "seconds without a rank or without movement until it is an error")
       ->check(CLI::Range(0.1, 3600.0))

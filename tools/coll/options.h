@@ -18,6 +18,7 @@ struct Options {
   std::string rendezvous;          // as JobOptions has it
   bool has_outside_store = false;  // another process serves it, also for rank 0
   std::string address;             // to listen on; empty: by the way to the rendezvous
+  std::string provider = "udp";    // or "shm", when there is no address
 
   // What is measured, as in nccl-tests.
   Collective collective = Collective::kAllReduce;

@@ -44,11 +44,18 @@ std::string who_am_i(const Launch& launch, const Endpoint& endpoint) {
                          ::getpid(), host.data(), launch.local_rank, addresses);
 }
 
+// Where this rank listens. Between processes of one host it has a name.
+std::string address_of(const Options& options, const Job& job) {
+  if (!options.address.empty()) return options.address;
+  if (options.provider == "shm") return absl::StrFormat("shm://coll-%d", ::getpid());
+  return "udp://" + job.host() + ":0";
+}
+
 CommunicatorOptions communicator_options(const Options& options, const Job& job) {
   CommunicatorOptions out;
   out.rank = *options.rank;
   out.ranks = options.ranks;
-  out.address = options.address.empty() ? "udp://" + job.host() + ":0" : options.address;
+  out.address = address_of(options, job);
   out.connection = options.connection;
   out.slice_bytes = options.slice_bytes;
   out.algorithm = options.algorithm;
@@ -167,6 +174,15 @@ int complain(std::string_view sentence, int exit_code) {
   return tools::complain("coll", sentence, exit_code);
 }
 
+namespace {
+
+std::string scheme_of(const Options& options) {
+  const std::size_t end = options.address.find("://");
+  return (end == std::string::npos ? options.provider : options.address.substr(0, end)) + "://";
+}
+
+}  // namespace
+
 int run_rank(Options options) {
   JobOptions joining{.rendezvous = options.rendezvous,
                      .rank = options.rank,
@@ -178,11 +194,11 @@ int run_rank(Options options) {
   options.rank = job.value()->launch().rank;
   options.ranks = job.value()->launch().ranks;
   const Settings& settings = options.settings;
-  OpenOptions open{.endpoint = settings.endpoint, .udp = settings.udp};
+  OpenOptions open{.endpoint = settings.endpoint, .udp = settings.udp, .shm = settings.shm};
   open.faults = options.faults;
   open.endpoint.has_guardian = true;
   tools::trace_to(options.trace, origin_of(settings, "trace_events") != "default", open.endpoint);
-  Result<std::unique_ptr<Endpoint>> endpoint = open_endpoint("udp://", open);
+  Result<std::unique_ptr<Endpoint>> endpoint = open_endpoint(scheme_of(options), open);
   if (!endpoint.ok()) {
     const bool is_usage = endpoint.error().code() == ErrorCode::kInvalidArgument;
     return complain(endpoint.error().message(), is_usage ? 2 : 1);

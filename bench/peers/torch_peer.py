@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""all_reduce of torch.distributed in the loop of harness.cc.  torch_peer.py BACKEND TYPE SECONDS BYTES..."""
+
+import json
+import resource
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+FEWEST_CALLS = 3
+
+
+def processor_seconds():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def calls_per(seconds, tensor):
+    """As many as rank 0 finds to fit; the same at all ranks."""
+    start = time.monotonic()
+    for _ in range(FEWEST_CALLS):
+        dist.all_reduce(tensor)
+    one = (time.monotonic() - start) / FEWEST_CALLS
+    calls = torch.tensor([max(FEWEST_CALLS, int(seconds / one))], dtype=torch.int64)
+    dist.broadcast(calls, 0)
+    return calls.item()
+
+
+def main():
+    backend, type_name, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    if backend == "spindrift":
+        import spindrift_torch  # noqa: F401  (registers the backend)
+    torch.set_num_threads(1)
+    dist.init_process_group(backend)
+    for size in map(int, sys.argv[4:]):
+        dtype = getattr(torch, type_name)
+        tensor = torch.zeros(size // torch.tensor([], dtype=dtype).element_size(), dtype=dtype)
+        dist.all_reduce(tensor)
+        calls = calls_per(seconds, tensor)
+        dist.barrier()
+        processor, start = processor_seconds(), time.monotonic()
+        for _ in range(calls):
+            dist.all_reduce(tensor)
+        took = time.monotonic() - start
+        print(json.dumps({"rank": dist.get_rank(), "bytes": size, "us": 1e6 * took / calls,
+                          "cpu_us": 1e6 * (processor_seconds() - processor) / calls, "calls": calls}), flush=True)
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
