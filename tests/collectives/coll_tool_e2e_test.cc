@@ -261,6 +261,32 @@ TEST(CollTool, AnUnreachableRendezvousIsNamedWithinTheTimeout) {
       << run.errors;
 }
 
+TEST(CollTool, ShowsPlansAndChoicesWithoutStartingAnybody) {
+  ToolRun plan("--ranks 3 --algo ring --show-plan");
+  EXPECT_EQ(plan.wait(), 0) << plan.errors;
+  EXPECT_NE(plan.output.find("all_reduce:ring, 3 ranks"), std::string::npos) << plan.output;
+  EXPECT_NE(plan.output.find("what comes, final"), std::string::npos) << plan.output;
+  ToolRun choice("--ranks 8 -b 64 -e 1M -f 16384 --explain");
+  EXPECT_EQ(choice.wait(), 0) << choice.errors;
+  EXPECT_NE(choice.output.find("64 bytes: direct, because"), std::string::npos) << choice.output;
+  EXPECT_NE(choice.output.find("halving_doubling"), std::string::npos) << choice.output;
+  ToolRun hosts("--ranks 4 --algo hierarchical --hosts 0,0,1,1 --show-plan");
+  EXPECT_EQ(hosts.wait(), 0) << hosts.errors;
+  EXPECT_NE(hosts.output.find("rank 2 (host 1)"), std::string::npos) << hosts.output;
+}
+
+TEST(CollTool, RunsTheAlgorithmThatIsAskedForAlsoThroughSharedMemory) {
+  for (const char* arguments : {"--ranks 3 -b 40K --algo tree", "--ranks 3 -b 40K --deterministic",
+                                "--ranks 3 -b 40K --shm"}) {
+    ToolRun run(arguments);
+    EXPECT_EQ(run.wait(), 0) << arguments << run.errors;
+    EXPECT_NE(run.output.find("Out of bounds values : 0 OK"), std::string::npos) << run.output;
+  }
+  ToolRun unknown("--ranks 2 --algo rign");
+  EXPECT_EQ(unknown.wait(), 2);
+  EXPECT_NE(unknown.errors.find("halving_doubling"), std::string::npos) << unknown.errors;
+}
+
 TEST(CollTool, WrongArgumentsAreOneSentenceAndExitCode2) {
   for (const char* arguments : {"",
                                 "--ranks 0",

@@ -21,6 +21,7 @@ struct GroupOptions {
   std::string faults{};
   bool is_deterministic = false;
   std::uint32_t ranks_per_host = 0;
+  bool has_shm = false;
 };
 
 struct Rank {
@@ -38,7 +39,14 @@ void run_rank(const GroupOptions& group, std::uint32_t rank, const std::string& 
   if (!open.faults.empty()) open.faults += ",seed=" + std::to_string(rank + 1);
   auto endpoint = open_endpoint("udp://", open);
   ASSERT_TRUE(endpoint.ok()) << endpoint.error().message();
+  std::unique_ptr<Endpoint> same_host;
+  if (group.has_shm) {
+    auto opened = open_endpoint("shm://");
+    ASSERT_TRUE(opened.ok()) << opened.error().message();
+    same_host = std::move(opened).value();
+  }
   CommunicatorOptions options;
+  options.same_host = same_host.get();
   options.rank = rank;
   options.ranks = group.ranks;
   options.slice_bytes = 16384;
@@ -108,6 +116,26 @@ TEST(CollectivesE2e, EveryAlgorithmIsRightAlsoBetweenHosts) {
         expect_right(rank.communicator, {.collective = algorithm->collective,
                                          .count = count,
                                          .algorithm = std::string(algorithm->name)});
+      }
+    }
+  });
+}
+
+TEST(CollectivesE2e, RanksOfOneHostTalkThroughSharedMemory) {
+  run_group({.ranks = 4, .has_shm = true}, [](Rank rank) {
+    expect_all_collectives(rank.communicator);
+    EXPECT_TRUE(rank.communicator.connections().empty()) << "of the network";
+  });
+}
+
+TEST(CollectivesE2e, RanksOfTwoHostsTalkThroughSharedMemoryAndTheNetwork) {
+  run_group({.ranks = 4, .ranks_per_host = 2, .has_shm = true}, [](Rank rank) {
+    expect_all_collectives(rank.communicator);
+    EXPECT_FALSE(rank.communicator.connections().empty());
+    for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast}) {
+      for (const std::uint64_t count : {5ULL, 90001ULL}) {
+        expect_right(rank.communicator,
+                     {.collective = collective, .count = count, .algorithm = "hierarchical"});
       }
     }
   });

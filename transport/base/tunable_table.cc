@@ -352,6 +352,11 @@ constexpr Tunable kTunables[] = {
                 "file to read instead of /etc/spindrift.conf and "
                 "~/.config/spindrift.conf; empty: none"),
     environment("plugins", "shared objects to load, separated by colons"),
+    environment("rendezvous", "where the ranks of a job meet: host:port, or file:///shared/file"),
+    environment("launcher", "none: who started this process is not asked for its rank"),
+    environment("algo", "algorithms of collectives: ring, or all_reduce:ring;broadcast:tree"),
+    environment("provider", "udp or shm: the one provider that a group of ranks may use"),
+    environment("tuning", "file with the measured costs of collectives"),
     environment("jobs", "compilers that ./dev runs at a time"),
     environment("no_setup", "1: ./dev installs nothing"),
 };
