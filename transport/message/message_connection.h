@@ -115,7 +115,7 @@ struct MessageConnection {
   bool owes_bulletin = false;  // something to show that no record has told
   bool settles = false;        // the peer shows an end: it comes when all it sent is taken in
   bool has_drained = false;    // ... since then nothing more came
-  bool peer_is_gone = false;
+  bool ignores_rest = false;   // bytes that it gave up were dropped: what follows builds on them
   bool peer_progresses_alone = false;
   bool owes_read_done = false;  // what was offered has been fetched
   bool is_turned_away = false;  // our message met no RECEIVE, and waits for the invitation
@@ -134,7 +134,6 @@ struct MessageConnection {
   std::uint32_t peer_mtu = 0;
   std::uint8_t peer_crc = 0;
   std::uint32_t peer_max_reads = 0;
-  std::uint64_t peer_host = 0;
   Time started{};
   Time gives_up = kNever;  // the handshake
   Time close_gives_up = kNever;

@@ -217,6 +217,7 @@ void on_fetched(MessageContext& ctx, MessageConnection& c, bool is_ok) {
   // Bytes that were read from memory which its owner had given up by then are nobody's message. The
   // owner shows that it gives up before it does.
   if (Bulletin::unpack(ctx.fabric.status(c.peer)).is_over()) {
+    c.ignores_rest = true;
     end_fetch(ctx, c);
     return;
   }

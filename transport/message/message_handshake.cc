@@ -60,7 +60,6 @@ std::vector<std::byte> refusal(std::uint64_t nonce, wire::RefuseCode code,
 
 void take_peer_traits(MessageConnection& c, const wire::Hello& hello) {
   c.peer_nonce = hello.nonce;
-  c.peer_host = hello.host_id;
   c.peer_mtu = hello.payload_mtu;
   c.peer_crc = hello.crc;
   c.peer_max_reads = hello.max_reads;
@@ -147,12 +146,9 @@ void on_call(MessageContext& ctx, const FabricEvent& event) {
   ctx.push_event(ConnEvent::Kind::kRequest, *c);
 }
 
-// On, unless one side said off (and the other did not insist) or both are on one host.
-bool decide_crc(const MessageConnection& c, std::uint64_t own_host) {
-  const auto theirs = static_cast<CrcChoice>(c.peer_crc);
-  if (c.options.crc == CrcChoice::kOn || theirs == CrcChoice::kOn) return true;
-  if (c.options.crc == CrcChoice::kOff || theirs == CrcChoice::kOff) return false;
-  return c.peer_host != own_host;
+// Only where a side insists: a medium that is reliable checks what it carries by itself.
+bool decide_crc(const MessageConnection& c) {
+  return c.options.crc == CrcChoice::kOn || static_cast<CrcChoice>(c.peer_crc) == CrcChoice::kOn;
 }
 
 void refuse_peer(MessageContext& ctx, MessageConnection& c, wire::RefuseCode code,
@@ -235,7 +231,6 @@ void on_refused(MessageContext& ctx, MessageConnection& c, const FabricEvent& ev
 }
 
 void on_gone(MessageContext& ctx, MessageConnection& c, const std::string& cause) {
-  c.peer_is_gone = true;
   if (c.phase == Phase::kRequested) leave_waiting(ctx, c);
   if (carries_data(c.phase)) {
     c.peer_shows = Bulletin::unpack(ctx.fabric.status(c.peer));
@@ -305,7 +300,7 @@ Status accept_request(MessageContext& ctx, MessageConnection& c, const ConnectOp
                             "one side insists on CRC, the other on none; set one to auto");
   c.payload_mtu = std::min(largest_mtu(ctx, options),
                            c.peer_mtu / wire::kPayloadMtuStep * wire::kPayloadMtuStep);
-  c.has_crc = decide_crc(c, ctx.identity.host_id);
+  c.has_crc = decide_crc(c);
   c.started = ctx.now;
   c.gives_up = ctx.now + options.connect_timeout;
   status = ctx.fabric.accept(c.peer, encoded(hello_of(ctx, c, wire::HelloKind::kAccept)));

@@ -14,7 +14,7 @@ namespace {
 
 // A reliable medium says nothing of queues: what is measured is when the other process gets its
 // turn, which takes up to so long. Windows are made for it.
-constexpr Duration kTurnOfPeer = std::chrono::microseconds(100);
+constexpr Duration kTurnOfPeer = std::chrono::milliseconds(1);
 constexpr std::size_t kBurstsUnderWay = 1024;
 
 FlowInfo flow_info(const MessageContext& ctx, const MessageConnection& c) {
