@@ -213,20 +213,31 @@ bool Session::keep_early(std::uint32_t peer, const MessageHeader& header,
     return true;
   }
   if (early_.size() >= kMaxEarly) return false;
-  early_.push_back({.header = header, .peer = peer, .payload = {payload.begin(), payload.end()}});
+  Early one;
+  if (!spare_early_.empty()) {
+    one = std::move(spare_early_.back());
+    spare_early_.pop_back();
+  }
+  one.header = header;
+  one.peer = peer;
+  one.payload.assign(payload.begin(), payload.end());
+  early_.push_back(std::move(one));
   return true;
 }
 
 void Session::hand_over_early(const Group& group, Run& run) {
-  std::vector<Early> mine;
-  std::erase_if(early_, [&](Early& one) {
-    const bool is_mine =
-        one.header.group == group.id && one.header.operation == run.call().operation;
-    if (is_mine) mine.push_back(std::move(one));
-    return is_mine;
-  });
-  for (const Early& one : mine)
-    run.on_message(group.ranks[one.peer], one.header, one.payload);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < early_.size(); ++i) {
+    Early& one = early_[i];
+    if (one.header.group == group.id && one.header.operation == run.call().operation) {
+      run.on_message(group.ranks[one.peer], one.header, one.payload);
+      spare_early_.push_back(std::move(one));
+    } else {
+      if (kept != i) early_[kept] = std::move(one);
+      ++kept;
+    }
+  }
+  early_.resize(kept);
   links_.retry_held();
 }
 

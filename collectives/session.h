@@ -129,6 +129,7 @@ class Session final : private LinkSink {
   std::array<Group*, 256> groups_{};
   std::uint8_t next_group_id_ = 0;
   std::vector<Early> early_;
+  std::vector<Early> spare_early_;  // their memory is used again
   Time last_movement_{};
   Time last_look_{};  // at the clock
   Time last_ping_{};
