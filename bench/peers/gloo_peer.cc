@@ -87,9 +87,11 @@ std::function<void()> prepare(const Context& context, Operation operation, std::
 
 int main(int argc, char** argv) {
   const spindrift::peers::Request request = spindrift::peers::parse_arguments(argc, argv);
+  // NOLINTBEGIN(concurrency-mt-unsafe): only read, before any thread
   const char* rank = std::getenv("RANK");
   const char* ranks = std::getenv("WORLD_SIZE");
   const char* folder = std::getenv("GLOO_MEETING");
+  // NOLINTEND(concurrency-mt-unsafe)
   if (rank == nullptr || ranks == nullptr || folder == nullptr) {
     std::fprintf(stderr, "gloo_peer: set RANK, WORLD_SIZE and GLOO_MEETING\n");
     return 2;

@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   const auto job = Job::join();
   if (!job.ok()) die(job.error());
   const Launch& launch = job.value()->launch();
-  const char* given = std::getenv("SPINDRIFT_ADDRESS");
+  const char* given = std::getenv("SPINDRIFT_ADDRESS");  // NOLINT(concurrency-mt-unsafe): only read
   std::string address = given == nullptr ? "udp://127.0.0.1:0" : given;
   const std::string scheme = address.substr(0, address.find("://") + 3);
   // Every process needs a name of its own.
