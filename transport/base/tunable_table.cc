@@ -354,6 +354,7 @@ constexpr Tunable kTunables[] = {
     environment("plugins", "shared objects to load, separated by colons"),
     environment("rendezvous", "where the ranks of a job meet: host:port, or file:///shared/file"),
     environment("launcher", "none: who started this process is not asked for its rank"),
+    environment("address", "where a rank of PyTorch listens: udp://10.0.0.7:0, or shm://"),
     environment("algo", "algorithms of collectives: ring, or all_reduce:ring;broadcast:tree"),
     environment("provider", "udp or shm: the one provider that a group of ranks may use"),
     environment("tuning", "file with the measured costs of collectives"),
