@@ -82,6 +82,19 @@ TEST(PathTable, ASkippedPathIsUsedAfterAShortTime) {
   EXPECT_EQ(counts[kPath.value], 1);
 }
 
+TEST(PathTable, APathThatLosesAgainRestsForATimeout) {
+  PathTable table = make_table(16);
+  for (int i = 0; i < 2; ++i)
+    tell(table, feedback_of(kPath.value, PathOutcome::kLost), at({}));
+  EXPECT_EQ(table.state(kPath), PathState::kSkip);
+  for (int i = 0; i < 64; ++i)
+    EXPECT_NE(table.pick(at(kRto / 2)), kPath);
+  std::map<std::uint16_t, int> counts;
+  for (int i = 0; i < 16; ++i)
+    ++counts[table.pick(at(kRto))->value];
+  EXPECT_EQ(counts[kPath.value], 1);
+}
+
 TEST(PathTable, ABadPathIsNotUsed) {
   PathTable table = make_table(16);
   make_bad(table, kPath.value);

@@ -188,7 +188,7 @@ TEST(UdpIo, RefusesUnknownAndUnboundedOptions) {
     const char* says;
   };
   for (const Case& one :
-       {Case{"udp://127.0.0.1?gsso=1", "gso, gro, rcvbuf and sndbuf"},
+       {Case{"udp://127.0.0.1?gsso=1", "gso, gro, rcvbuf, sndbuf"},
         Case{"udp://127.0.0.1?gso=2", "on or off"}, Case{"udp://127.0.0.1?rcvbuf=1", "65536"},
         Case{"udp://127.0.0.1?sndbuf=1e9", "sndbuf=1e9"}}) {
     const auto url = parse_url(one.url);

@@ -172,7 +172,7 @@ TEST(PerfArguments, RefuseContradictions) {
   EXPECT_NE(refusal({"local", "--test", "lat", "--size", "0"}), "");
   EXPECT_NE(refusal({"local", "--min-bw", "1", "--test", "lat"}), "");
   EXPECT_NE(refusal({"local", "--max-lat", "1"}), "");
-  EXPECT_NE(refusal({"local", "--listen", "udp://0.0.0.0:1"}), "");
+  EXPECT_NE(refusal({"10.0.0.1", "--listen", "udp://0.0.0.0:1"}), "");
   EXPECT_NE(refusal({"server", "--op", "send"}), "");
 }
 

@@ -35,7 +35,7 @@ std::uint32_t PathTable::burst_size(const Path& path) {
 }
 
 bool PathTable::has_lost_again(const Path& path) {
-  return path.lost_in_row_packets > burst_size(path);
+  return path.lost_in_row_packets > std::max(burst_size(path), 1U);
 }
 
 std::optional<PathId> PathTable::pick(Time now) {
