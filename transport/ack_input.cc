@@ -216,7 +216,9 @@ void take_response(AckWork& work, std::span<const std::byte> rest) {
     return;
   }
   const auto more = static_cast<std::int32_t>(response.modified_length - c.send->peer_credits);
-  if (more > 0) c.send->peer_credits = response.modified_length;
+  // What found no RECEIVE when the peer closed was flushed. A shared queue may get more of them for
+  // its other connections, but nothing may be delivered behind the gap.
+  if (more > 0 && !c.send->peer_has_closed) c.send->peer_credits = response.modified_length;
   if (response.return_code == static_cast<std::uint8_t>(wire::ReturnCode::kNoMoreReceives))
     c.send->peer_has_closed = true;
   const auto duplicates = static_cast<std::int16_t>(response.message_id - c.send->peer_duplicates);

@@ -117,8 +117,9 @@ struct MessageConnection {
   bool has_drained = false;    // ... since then nothing more came
   bool ignores_rest = false;   // bytes that it gave up were dropped: what follows builds on them
   bool peer_progresses_alone = false;
-  bool owes_read_done = false;  // what was offered has been fetched
-  bool is_turned_away = false;  // our message met no RECEIVE, and waits for the invitation
+  bool owes_read_done = false;        // what was offered has been fetched
+  bool has_flushed_messages = false;  // the peer closed; no later message may follow the gap
+  bool is_turned_away = false;        // our message met no RECEIVE, and waits for the invitation
   FabricPeer peer{};
   std::uint64_t nonce = 0;
   std::uint64_t peer_nonce = 0;

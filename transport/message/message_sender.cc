@@ -37,6 +37,12 @@ std::uint32_t packets_of(const MessageConnection& c, std::uint64_t bytes) {
              : static_cast<std::uint32_t>((bytes + c.payload_mtu - 1) / c.payload_mtu);
 }
 
+// Whether the peer has a RECEIVE for the message that comes next, `begun` before it.
+bool finds_receive(const MessageConnection& c, std::uint32_t begun) {
+  return !c.has_flushed_messages && !c.is_turned_away &&
+         static_cast<std::int32_t>(c.peer_credits - begun) > 0;
+}
+
 // False: too many bursts are under way.
 bool close_burst(MessageContext& ctx, MessageConnection& c) {
   if (c.burst.packets == 0) return true;
@@ -111,8 +117,7 @@ class Batch {
     if (sent_bytes_ != 0) return true;
     if (request.has_fence && reads_waiting_ != 0) return false;
     if (request.wants_response() && reads_waiting_ >= c_.peer_max_reads) return false;
-    return !request.wants_receive() ||
-           (!c_.is_turned_away && static_cast<std::int32_t>(c_.peer_credits - messages_begun_) > 0);
+    return !request.wants_receive() || finds_receive(c_, messages_begun_);
   }
   bool is_offered(const MessageRequest& request) const {
     return request.length >= c_.offers_from_bytes && request.kind != OpKind::kRead &&
@@ -319,10 +324,8 @@ void send_requests(MessageContext& ctx, MessageConnection& c) {
 }
 
 bool is_hopeless(const MessageConnection& c, const MessageRequest& request) {
-  const bool has_no_receive =
-      c.is_turned_away || static_cast<std::int32_t>(c.peer_credits - c.messages_begun) <= 0;
   return request.wants_receive() && request.state == MessageRequest::State::kQueued &&
-         (c.peer_shows.flags & Bulletin::kClosing) != 0 && has_no_receive;
+         (c.peer_shows.flags & Bulletin::kClosing) != 0 && !finds_receive(c, c.messages_begun);
 }
 
 void send_responses(MessageContext& ctx, MessageConnection& c) {

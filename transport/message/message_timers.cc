@@ -137,6 +137,7 @@ void flush_hopeless(MessageContext& ctx, MessageConnection& c) {
     ++count;
   }
   if (count == 0) return;
+  c.has_flushed_messages = true;
   c.error = absl::StrCat(describe_peer(ctx, c), " has closed and posts no more RECEIVEs: ", count,
                          " operations that need one were flushed");
   deliver_requests(ctx, c);
