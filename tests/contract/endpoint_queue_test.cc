@@ -110,6 +110,28 @@ TEST_P(EndpointContract, RequesterCompletionsSurviveAnOverflowToo) {
   EXPECT_THAT(pair.a->last_error(pair.ab), HasSubstr("completion queue overflow"));
 }
 
+// The peer tells of its RECEIVEs on its own and with what it sends, and what was told first may be
+// read last.
+TEST_P(EndpointContract, AnOldTaleOfReceivesDoesNotHideANewOne) {
+  Pair pair(*world, {});
+  ASSERT_OPENS(pair);
+  ASSERT_TRUE(pair.post_a({.user_data = 9, .kind = OpKind::kReceive}));
+  ASSERT_TRUE(pair.post_b({.kind = OpKind::kReceive}));
+  pair.run_until([] { return false; }, 5ms);
+  ASSERT_TRUE(pair.post_a({.user_data = 1, .kind = OpKind::kSend}));
+  pair.a->progress();
+  pair.a_is_frozen = true;
+  ASSERT_TRUE(pair.wait_completions(*pair.b, 1));
+  pair.run_until([] { return false; }, 5ms);  // tells of one, used up
+  ASSERT_TRUE(pair.post_b({.kind = OpKind::kReceive}));
+  ASSERT_TRUE(pair.post_b({.kind = OpKind::kSend}));  // tells of two
+  pair.run_until([] { return false; }, 5ms);
+  pair.a_is_frozen = false;
+  ASSERT_TRUE(pair.wait_completions(*pair.a, 2));
+  ASSERT_TRUE(pair.post_a({.user_data = 3, .kind = OpKind::kSend}));
+  ASSERT_TRUE(pair.wait_completions(*pair.b, 3)) << "its RECEIVE was forgotten";
+}
+
 TEST_P(EndpointContract, ConnectionsShareAReceiveQueue) {
   Pair::Options options;
   Pair pair(*world, options);

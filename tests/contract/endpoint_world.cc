@@ -157,26 +157,27 @@ Pair::Pair(EndpointWorld& w, const Options& o)
   address = b->local_addresses().at(0);
 }
 
-void Pair::drain() {
+void Pair::drain(Endpoint& endpoint, std::vector<Completion>& done,
+                 std::vector<ConnEvent>& events) {
   Completion completions[64];
-  ConnEvent events[16];
-  for (std::size_t n = a->poll(completions); n != 0; n = a->poll(completions))
-    a_done.insert(a_done.end(), completions, completions + n);
-  for (std::size_t n = a->poll_events(events); n != 0; n = a->poll_events(events))
-    a_events.insert(a_events.end(), events, events + n);
-  if (b_is_frozen) return;
-  for (std::size_t n = b->poll(completions); n != 0; n = b->poll(completions))
-    b_done.insert(b_done.end(), completions, completions + n);
-  for (std::size_t n = b->poll_events(events); n != 0; n = b->poll_events(events))
-    b_events.insert(b_events.end(), events, events + n);
+  ConnEvent news[16];
+  for (std::size_t n = endpoint.poll(completions); n != 0; n = endpoint.poll(completions))
+    done.insert(done.end(), completions, completions + n);
+  for (std::size_t n = endpoint.poll_events(news); n != 0; n = endpoint.poll_events(news))
+    events.insert(events.end(), news, news + n);
+}
+
+void Pair::drain() {
+  if (!a_is_frozen) drain(*a, a_done, a_events);
+  if (!b_is_frozen) drain(*b, b_done, b_events);
 }
 
 void Pair::step() {
-  a->progress();
+  if (!a_is_frozen) a->progress();
   if (!b_is_frozen) b->progress();
   drain();
-  world.pass_time(b_is_frozen ? a->next_deadline()
-                              : std::min(a->next_deadline(), b->next_deadline()));
+  world.pass_time(std::min(a_is_frozen ? kNever : a->next_deadline(),
+                           b_is_frozen ? kNever : b->next_deadline()));
 }
 
 bool Pair::run_until(const std::function<bool()>& is_done, Duration limit) {

@@ -91,10 +91,14 @@ class Pair {
   std::vector<Completion> b_done;
   Options options;
   std::string address;
-  bool b_is_frozen = false;  // its program computes: nobody calls progress()
+  // Its program computes: nobody calls progress().
+  bool a_is_frozen = false;
+  bool b_is_frozen = false;
 
  private:
   void drain();
+  static void drain(Endpoint& endpoint, std::vector<Completion>& done,
+                    std::vector<ConnEvent>& events);
 };
 
 // Registered memory filled with a pattern that depends on `seed` and the offset.
