@@ -20,6 +20,8 @@ Error invalid(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message)};
 }
 
+}  // namespace
+
 Status check_options(const CommunicatorOptions& options) {
   if (options.ranks < 1 || options.ranks > kMaxRanks) {
     return invalid(absl::StrFormat("%d ranks; a group has 1 to %d", options.ranks, kMaxRanks));
@@ -43,6 +45,8 @@ Status check_options(const CommunicatorOptions& options) {
   }
   return ok_status();
 }
+
+namespace {
 
 class GroupCommunicator final : public Communicator {
  public:
@@ -86,6 +90,7 @@ class GroupCommunicator final : public Communicator {
   }
 
   Status progress() override { return session_->progress(); }
+  bool is_idle() const override { return session_->is_idle(); }
   bool is_done(WorkId work) const override {
     if (failure() || work.value >= group_.started) return true;
     const Run* const run = group_.runs[work.value % Group::kSlots];

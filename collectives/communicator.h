@@ -10,6 +10,9 @@
 
 namespace spindrift::collectives {
 
+// ok, or which option is out of its bounds.
+Status check_options(const CommunicatorOptions& options);
+
 // What the ranks have agreed on, and the endpoints: the first reaches all ranks, the second, if
 // there is one, those of this host.
 struct Parts {

@@ -57,6 +57,8 @@ Result<std::uint64_t> agree_on_nonce(Store& store, const CommunicatorOptions& op
   return nonce;
 }
 
+}  // namespace
+
 std::string to_text(const Seat& seat) {
   return absl::StrFormat("%s\n%s\n%d\n%s", seat.address, seat.same_host_address, seat.host,
                          seat.costs);
@@ -76,8 +78,6 @@ Result<Seat> seat_from_text(const std::string& text, std::uint32_t rank) {
   seat.costs = lines[3];
   return seat;
 }
-
-}  // namespace
 
 std::vector<std::uint32_t> Roster::hosts() const {
   std::vector<std::uint64_t> seen;

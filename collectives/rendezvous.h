@@ -16,6 +16,10 @@ struct Seat {
   std::string costs{};              // its cost model; rank 0's counts for all
 };
 
+// As others read it; and from what `rank` wrote.
+std::string to_text(const Seat& seat);
+Result<Seat> seat_from_text(const std::string& text, std::uint32_t rank);
+
 struct Roster {
   std::uint64_t nonce = 0;  // of this run of the job, chosen by rank 0
   std::vector<Seat> seats;  // by rank

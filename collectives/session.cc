@@ -294,6 +294,11 @@ Status Session::progress() {
   return failure_->error;
 }
 
+bool Session::is_idle() const {
+  return is_idle_ && std::none_of(active_.begin(), active_.end(),
+                                  [](const Run* run) { return run->has_more(); });
+}
+
 void Session::advance_all() {
   // advance() may take the run out of the list.
   for (std::size_t i = 0; i < active_.size() && !failure_;) {

@@ -68,6 +68,8 @@ class Session final : private LinkSink {
   void give_back(Run& run);
 
   Status progress();
+  // Nothing came in the last turn, and without news there is nothing to do.
+  bool is_idle() const;
   // Until `is_done(argument)`.
   Status wait_until(bool (*is_done)(const void* argument), const void* argument);
   void sleep(Duration timeout) { links_.sleep(timeout); }

@@ -190,6 +190,9 @@ class Communicator {
   [[nodiscard]] virtual Result<WorkId> start(const CollectiveCall& call) = 0;
   // One bounded turn. Never blocks.
   [[nodiscard]] virtual Status progress() = 0;
+  // Nothing came in the last progress(), and without news there is nothing to do: another would be
+  // in vain before the endpoint has something.
+  [[nodiscard]] virtual bool is_idle() const = 0;
   // Also true after a failure.
   [[nodiscard]] virtual bool is_done(WorkId work) const = 0;
   [[nodiscard]] virtual bool is_done() const = 0;  // everything started
