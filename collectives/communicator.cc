@@ -16,8 +16,34 @@
 namespace spindrift::collectives {
 namespace {
 
+constexpr Duration kMaxSetupTimeout = std::chrono::hours(1);
+constexpr Duration kMaxStallTimeout = std::chrono::hours(30 * 24);
+
 Error invalid(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message)};
+}
+
+Status check_times(const CommunicatorOptions& options) {
+  struct Bound {
+    const char* name;
+    Duration value, lowest, highest;
+    const char* says;
+  };
+  const Duration zero = Duration::zero();
+  const Duration shortest = std::chrono::milliseconds(1);
+  const Duration second = std::chrono::seconds(1);
+  for (const Bound& bound : {
+           Bound{"spin", options.spin, zero, second, "0 to 1 s"},
+           Bound{"yield", options.yield, zero, second, "0 to 1 s"},
+           Bound{"setup_timeout", options.setup_timeout, shortest, kMaxSetupTimeout, "1 ms to 1 h"},
+           Bound{"stall_timeout", options.stall_timeout, shortest, kMaxStallTimeout,
+                 "1 ms to 30 days"},
+       }) {
+    if (bound.value >= bound.lowest && bound.value <= bound.highest) continue;
+    return invalid(absl::StrFormat("%s is %g s; it must be %s", bound.name,
+                                   std::chrono::duration<double>(bound.value).count(), bound.says));
+  }
+  return ok_status();
 }
 
 }  // namespace
@@ -39,11 +65,7 @@ Status check_options(const CommunicatorOptions& options) {
     return invalid(
         absl::StrFormat("slices_in_flight is %d; it must be 2..64", options.slices_in_flight));
   }
-  if (options.setup_timeout < std::chrono::milliseconds(1) ||
-      options.setup_timeout > std::chrono::hours(1)) {
-    return invalid("setup_timeout must be 1 ms to 1 h");
-  }
-  return ok_status();
+  return check_times(options);
 }
 
 namespace {
@@ -116,9 +138,10 @@ class GroupCommunicator final : public Communicator {
         },
         this);
   }
-  void sleep(Duration timeout) override { session_->sleep(timeout); }
+  void sleep(Duration timeout, int wake_fd) override { session_->sleep(timeout, wake_fd); }
 
   Result<AlgorithmChoice> explain(const CollectiveCall& call) const override {
+    if (call.collective == Collective::kSendReceive) return explain_transfers(call);
     const Result<PlanKey> key = key_of(call, false);
     if (!key.ok()) return key.error();
     return planner_.explain(key.value());
@@ -138,7 +161,7 @@ class GroupCommunicator final : public Communicator {
   const std::optional<CommunicatorFailure>& failure() const override { return session_->failure(); }
 
   void forget_memory() override { session_->buffers().clear(); }
-  std::vector<ConnId> connections() const override { return session_->links().connections(); }
+  std::vector<RankLink> links() const override;
 
   void close() override {
     if (is_closed_) return;
@@ -168,6 +191,7 @@ class GroupCommunicator final : public Communicator {
     return key;
   }
 
+  Result<AlgorithmChoice> explain_transfers(const CollectiveCall& call) const;
   // Finds or makes the plan, and the buffers' registrations.
   Status prepare(const CollectiveCall& call, Run& run, RunCall& ready);
   Status prepare_transfers(const CollectiveCall& call, Run& run, RunCall& ready);
@@ -260,6 +284,30 @@ Status GroupCommunicator::prepare_transfers(const CollectiveCall& call, Run& run
   return ok_status();
 }
 
+std::vector<RankLink> GroupCommunicator::links() const {
+  std::vector<RankLink> all;
+  for (RankLink& link : session_->links().describe()) {
+    link.rank = group_.ranks[link.rank];
+    if (link.rank != kNobody) all.push_back(std::move(link));
+  }
+  std::sort(all.begin(), all.end(),
+            [](const RankLink& a, const RankLink& b) { return a.rank < b.rank; });
+  return all;
+}
+
+Result<AlgorithmChoice> GroupCommunicator::explain_transfers(const CollectiveCall& call) const {
+  const Result<TransferPlan> plan = plan_transfers(call, rank(), ranks());
+  if (!plan.ok()) return plan.error();
+  std::uint32_t messages = 0;
+  double bytes = 0;
+  for (const Transfer& transfer : call.transfers) {
+    if (!transfer.is_send || transfer.peer == rank()) continue;
+    ++messages;
+    bytes += static_cast<double>(transfer.count * bytes_of(call.type));
+  }
+  return planner_.explain_transfers(messages, bytes);
+}
+
 struct SplitRecord {
   std::int32_t color = 0;
   std::int32_t key = 0;
@@ -340,10 +388,13 @@ Result<Planner> make_planner(const CommunicatorOptions& options, const Roster& r
   Result<CostModel> costs = cost_model_from_text(roster.seats[0].costs);
   if (!costs.ok()) return costs.error();
   CostModel model = std::move(costs).value();
-  const bool has_near = std::any_of(roster.seats.begin(), roster.seats.end(), [](const Seat& seat) {
-    return !seat.same_host_address.empty();
-  });
-  if (!has_near) model.near = model.network;
+  const auto has_near = [](const Seat& seat) { return !seat.same_host_address.empty(); };
+  const auto is_near = [](const Seat& seat) { return is_of_one_host(seat.address); };
+  if (std::all_of(roster.seats.begin(), roster.seats.end(), is_near)) {
+    model.network = model.near;
+  } else if (std::none_of(roster.seats.begin(), roster.seats.end(), has_near)) {
+    model.near = model.network;
+  }
   return Planner::create({.rank = options.rank,
                           .ranks = options.ranks,
                           .slice_bytes = options.slice_bytes,

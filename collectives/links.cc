@@ -13,8 +13,6 @@ namespace spindrift::collectives {
 namespace {
 
 constexpr std::size_t kBatch = 64;
-constexpr Duration kTurn = std::chrono::milliseconds(10);
-constexpr std::size_t kSlotBytes = sizeof(MessageHeader) + kSmallBytes;
 constexpr std::size_t kSendSlots = 128;
 // Receive slots of one link: enough for a burst, and not too much memory where ranks are many.
 constexpr std::uint32_t kMaxReceiveSlots = 64;
@@ -57,9 +55,9 @@ Links::Links(Endpoints endpoints, Roster roster, const CommunicatorOptions& opti
   const Seat& own = roster_.seats[rank_];
   for (std::uint32_t peer = 0; peer < links_.size(); ++peer) {
     const Seat& seat = roster_.seats[peer];
-    const bool is_near = endpoints_.size() > 1 && seat.host == own.host &&
-                         !seat.same_host_address.empty() && !own.same_host_address.empty();
-    links_[peer].via = is_near ? 1 : 0;
+    const bool shares_host = endpoints_.size() > 1 && seat.host == own.host &&
+                             !seat.same_host_address.empty() && !own.same_host_address.empty();
+    links_[peer].via = shares_host ? 1 : 0;
     if (peer != rank_) ++links_via_[links_[peer].via];
   }
 }
@@ -76,7 +74,22 @@ Links::~Links() {
 
 const std::string& Links::address(std::uint32_t peer) const {
   const Seat& seat = roster_.seats[peer];
-  return links_[peer].via == 1 ? seat.same_host_address : seat.address;
+  return is_near(peer) ? seat.same_host_address : seat.address;
+}
+
+std::vector<RankLink> Links::describe() const {
+  std::vector<RankLink> all;
+  for (std::uint32_t peer = 0; peer < ranks(); ++peer) {
+    const Link& link = links_[peer];
+    if (peer == rank_) continue;
+    all.push_back({.rank = peer,
+                   .address = address(peer),
+                   .is_open = link.state == State::kOpen,
+                   .note = link.why_far,
+                   .endpoint = &endpoint(peer),
+                   .conn = link.conn});
+  }
+  return all;
 }
 
 Status Links::make_send_slots() {
@@ -91,60 +104,6 @@ Status Links::make_send_slots() {
   send_slots_ = kSendSlots;
   for (std::uint32_t slot = 0; slot < kSendSlots; ++slot)
     free_slots_.push_back(slot);
-  return ok_status();
-}
-
-Status Links::want(std::uint32_t peer) {
-  Link& link = links_[peer];
-  if (link.state == State::kLost) {
-    return Error(ErrorCode::kUnavailable,
-                 absl::StrFormat("rank %d: rank %d (%s) has left the group: %s", rank_, peer,
-                                 address(peer), link.why_lost));
-  }
-  if (link.state != State::kNone) return ok_status();
-  if (Status status = make_send_slots(); !status.ok()) return status;
-  link.state = State::kWanted;
-  if (peer < rank_) return ok_status();
-  ConnectOptions connection = options_.connection;
-  connection.private_data = serialize(Greeting{.nonce = roster_.nonce,
-                                               .from = rank_,
-                                               .to = peer,
-                                               .ranks = ranks(),
-                                               .slice_bytes = options_.slice_bytes});
-  // The peer may still be on its way from the store, or busy with what comes before this call.
-  connection.connect_timeout =
-      std::max({connection.connect_timeout, options_.setup_timeout, options_.stall_timeout});
-  const Result<ConnId> conn = endpoint(peer).connect(address(peer), connection);
-  if (!conn.ok()) {
-    return Error(conn.error().code(),
-                 absl::StrFormat("rank %d could not connect to rank %d at %s: %s", rank_, peer,
-                                 address(peer), conn.error().message()));
-  }
-  link.state = State::kDialling;
-  return prepare(peer, conn.value());
-}
-
-// Slots are posted before the peer can send, so that no message ever waits for one.
-Status Links::prepare(std::uint32_t peer, ConnId conn) {
-  Link& link = links_[peer];
-  link.conn = conn;
-  link.slots.resize(receive_slots_ * kSlotBytes);
-  const Result<MemoryRegion> region =
-      endpoint(peer).register_memory(link.slots, Access::kLocalWrite);
-  if (!region.ok()) {
-    link.slots.clear();
-    return region.error();
-  }
-  link.region = region.value();
-  for (std::uint32_t slot = 0; slot < receive_slots_; ++slot) {
-    if (!post_slot(peer, slot)) {
-      return Error(
-          ErrorCode::kNoMemory,
-          absl::StrFormat("the receive queue is shorter than the %d slots of a link: raise "
-                          "receive_queue",
-                          receive_slots_));
-    }
-  }
   return ok_status();
 }
 
@@ -233,11 +192,11 @@ std::size_t Links::poll_endpoint(std::size_t via) {
   return event_count;
 }
 
-void Links::sleep(Duration timeout) {
-  if (endpoints_.size() == 1) {
+void Links::sleep(Duration timeout, int wake_fd) {
+  if (endpoints_.size() == 1 && wake_fd < 0) {
     endpoints_[0]->wait(timeout);
   } else {
-    wait_for_any(endpoints_, timeout);
+    wait_for_any(endpoints_, timeout, wake_fd);
   }
 }
 
@@ -334,95 +293,11 @@ void Links::on_event(std::size_t via, const ConnEvent& event) {
   lose(*peer, event.kind == ConnEvent::Kind::kClosed, endpoints_[via]->last_error(event.conn));
 }
 
-void Links::on_request(std::size_t via, ConnId conn) {
-  Endpoint& called = *endpoints_[via];
-  const Result<ConnInfo> info = called.info(conn);
-  if (!info.ok()) return;
-  const Greeting expected{
-      .nonce = roster_.nonce, .to = rank_, .ranks = ranks(), .slice_bytes = options_.slice_bytes};
-  std::uint32_t peer = 0;
-  std::string reason = why_not(expected, info.value().private_data, peer);
-  if (reason.empty() && peer >= rank_) {
-    reason = absl::StrFormat("rank %d is called by lower ranks only", rank_);
-  }
-  if (reason.empty() && links_[peer].conn != ConnId{}) {
-    reason = absl::StrFormat("rank %d is connected already", peer);
-  }
-  if (reason.empty() && links_[peer].via != via) {
-    reason = absl::StrFormat(
-        "rank %d is to be called at %s", rank_,
-        via == 0 ? roster_.seats[rank_].same_host_address : roster_.seats[rank_].address);
-  }
-  if (reason.empty() && is_closing_) reason = absl::StrFormat("rank %d is leaving", rank_);
-  Status status = reason.empty() ? make_send_slots() : ok_status();
-  if (reason.empty() && status.ok()) status = prepare(peer, conn);
-  if (reason.empty() && status.ok()) status = called.accept(conn, options_.connection);
-  if (!status.ok()) reason = status.error().message();
-  // Strangers and leftovers of other jobs are told, and do not stop this one.
-  if (!reason.empty()) {
-    (void)called.reject(conn, reason);
-    return;
-  }
-  links_[peer].state = State::kAccepted;
-}
-
 std::optional<std::uint32_t> Links::peer_of(std::size_t via, ConnId conn) const {
   for (std::uint32_t peer = 0; peer < links_.size(); ++peer) {
     if (links_[peer].via == via && links_[peer].conn == conn) return peer;
   }
   return std::nullopt;
-}
-
-void Links::lose(std::uint32_t peer, bool is_orderly, std::string why) {
-  Link& link = links_[peer];
-  if (link.state == State::kLost) return;
-  link.state = State::kLost;
-  link.why_lost = why.empty() ? "it has closed the connection" : std::move(why);
-  std::erase_if(unposted_, [&](const Unposted& one) { return one.peer == peer; });
-  sink_.on_lost(peer, is_orderly, link.why_lost);
-}
-
-void Links::abort_all() {
-  is_closing_ = true;
-  for (Link& link : links_) {
-    if (link.conn != ConnId{} && !is_over(link)) endpoints_[link.via]->abort(link.conn);
-    if (link.state != State::kNone) link.state = State::kLost;
-  }
-  drain();
-}
-
-bool Links::is_over(const Link& link) const {
-  const Result<ConnInfo> info = endpoints_[link.via]->info(link.conn);
-  return !info.ok() || info.value().state == ConnState::kClosed ||
-         info.value().state == ConnState::kFailed;
-}
-
-// The lower rank closes, after both have said goodbye: before that, the peer may lack the
-// acknowledgement of its last message, and would take the farewell for a failure.
-void Links::close_all() {
-  if (is_closing_) return;
-  is_closing_ = true;
-  const Time deadline = now() + options_.connection.close_timeout;
-  for (bool is_waiting = true; is_waiting && now() < deadline;) {
-    is_waiting = false;
-    for (std::uint32_t peer = 0; peer < ranks(); ++peer)
-      if (links_[peer].state == State::kOpen) is_waiting = part_with(peer) || is_waiting;
-    if (poll() == 0 && is_waiting) sleep(kTurn);
-  }
-  abort_all();
-}
-
-// Whether the connection is still there.
-bool Links::part_with(std::uint32_t peer) {
-  Link& link = links_[peer];
-  if (!link.has_said_goodbye) {
-    const MessageHeader header{.kind = MessageKind::kGoodbye};
-    const PostOutcome outcome = send(peer, header, {});
-    if (outcome != PostOutcome::kPosted) return outcome == PostOutcome::kFull;
-    link.has_said_goodbye = true;
-  }
-  if (link.has_heard_goodbye && peer > rank_) endpoint(peer).close(link.conn);
-  return !is_over(link);
 }
 
 void Links::drain() {
@@ -435,13 +310,6 @@ void Links::drain() {
     while (endpoint->poll_events(events) > 0) {
     }
   }
-}
-
-std::vector<ConnId> Links::connections() const {
-  std::vector<ConnId> ids;
-  for (const Link& link : links_)
-    if (link.conn != ConnId{} && link.via == 0) ids.push_back(link.conn);
-  return ids;
 }
 
 }  // namespace spindrift::collectives

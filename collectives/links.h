@@ -1,7 +1,8 @@
 #pragma once
 // Connections of one rank to the others: set-up, small messages, writes. Knows nothing of
 // collectives. One connection per pair of ranks, dialled by the lower rank; both ends use it both
-// ways. Ranks of one host may have an endpoint of their own for it.
+// ways. Ranks of one host may have an endpoint of their own for it: it is dialled first, and where
+// it does not come to a connection, the network is.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "spindrift/collective.h"
 #include "spindrift/endpoint.h"
 
+#include "collectives/bound_plan.h"
 #include "collectives/greeting.h"
 #include "collectives/memory_pool.h"
 #include "collectives/message.h"
@@ -48,6 +50,8 @@ class Links final {
  public:
   // Tokens of writes: below 2^56.
   static constexpr std::uint32_t kTokenBits = 56;
+  // Of a message in registered memory.
+  static constexpr std::size_t kSlotBytes = sizeof(MessageHeader) + kSmallBytes;
 
   // The first endpoint reaches all ranks; the second one, if there is one, those of this host whose
   // seat has an address for it.
@@ -58,6 +62,8 @@ class Links final {
 
   std::uint32_t rank() const { return rank_; }
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(links_.size()); }
+  // The numbers in `RankLink::rank` are these too.
+  std::vector<RankLink> describe() const;
   // What the peer is dialled at.
   const std::string& address(std::uint32_t peer) const;
   // Number of the endpoint that the link to the peer runs over.
@@ -81,8 +87,8 @@ class Links final {
   std::size_t poll();
   // Offers the sink again what it did not want.
   void retry_held();
-  // Until there may be something to poll, at most `timeout`.
-  void sleep(Duration timeout);
+  // Until there may be something to poll, at most `timeout`; or until `wake_fd` is readable.
+  void sleep(Duration timeout, int wake_fd = -1);
   Time now() const { return endpoints_[0]->now(); }
   // Messages in larger buffers that no peer has acknowledged yet.
   std::size_t unacknowledged() const { return send_slots_ - free_slots_.size(); }
@@ -91,7 +97,6 @@ class Links final {
   void abort_all();
   // Says farewell to all; at most the connections' close_timeout.
   void close_all();
-  std::vector<ConnId> connections() const;
 
  private:
   enum class State : std::uint8_t { kNone, kWanted, kDialling, kAccepted, kOpen, kLost };
@@ -102,6 +107,7 @@ class Links final {
     std::vector<std::byte> slots;  // receive slots, receive_slots_ x slot bytes
     MemoryRegion region{};
     std::string why_lost;
+    std::string why_far;             // the network carries it although both are on one host
     bool has_said_goodbye = false;   // this rank
     bool has_heard_goodbye = false;  // from the peer
   };
@@ -112,6 +118,12 @@ class Links final {
     std::uint64_t bytes = 0;
   };
 
+  Status dial(std::uint32_t peer);
+  Status could_not_connect(std::uint32_t peer, const Error& error) const;
+  bool is_near(std::uint32_t peer) const { return links_[peer].via != 0; }
+  void leave_near(std::uint32_t peer, const std::string& why);
+  bool falls_back(std::uint32_t peer, const std::string& why);
+  std::string why_not_welcome(std::size_t via, const ConnInfo& info, std::uint32_t& peer) const;
   Status prepare(std::uint32_t peer, ConnId conn);
   bool post_slot(std::uint32_t peer, std::uint32_t slot);
   std::size_t poll_endpoint(std::size_t via);
@@ -150,6 +162,7 @@ class Links final {
   std::array<std::uint32_t, kMaxEndpoints> links_via_{};  // by endpoint
   std::uint32_t turn_ = 0;
   bool is_closing_ = false;
+  bool has_noted_ = false;  // that a near link went over the network
 };
 
 }  // namespace spindrift::collectives

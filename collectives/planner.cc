@@ -142,6 +142,15 @@ Result<AlgorithmChoice> Planner::explain(const PlanKey& key) const {
   return choice;
 }
 
+AlgorithmChoice Planner::explain_transfers(std::uint32_t messages, double bytes) const {
+  const PlanCost::Traffic traffic{.steps = 1, .messages = messages, .blocks = 1};
+  AlgorithmChoice::Candidate direct{.name = "direct", .steps = 1, .bytes = bytes, .excluded = {}};
+  direct.predicted_us = options_.costs.network.predict_us(traffic, bytes, 1);
+  return {.algorithm = direct.name,
+          .reason = "each message goes straight to its receiver",
+          .candidates = {direct}};
+}
+
 Result<const CollectiveAlgorithm*> Planner::choose(const PlanKey& key) const {
   const Result<AlgorithmChoice> choice = explain(key);
   if (!choice.ok()) return choice.error();

@@ -58,6 +58,8 @@ class Planner final {
   Result<BoundPlan> bind(Collective collective, const CollectiveAlgorithm* algorithm,
                          const BindRequest& request) const;
   Result<AlgorithmChoice> explain(const PlanKey& key) const;
+  // Of messages that go straight to their receivers: `messages` of them, of `bytes` in all.
+  AlgorithmChoice explain_transfers(std::uint32_t messages, double bytes) const;
   Result<const CollectiveAlgorithm*> choose(const PlanKey& key) const;
 
  private:

@@ -79,6 +79,10 @@ Result<Seat> seat_from_text(const std::string& text, std::uint32_t rank) {
   return seat;
 }
 
+bool is_of_one_host(std::string_view address) {
+  return address.starts_with("shm://");
+}
+
 std::vector<std::uint32_t> Roster::hosts() const {
   std::vector<std::uint64_t> seen;
   std::vector<std::uint32_t> numbers;

@@ -2,6 +2,7 @@
 // Meeting in the store: every rank leaves its address and collects all others.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "spindrift/collective.h"
@@ -19,6 +20,8 @@ struct Seat {
 // As others read it; and from what `rank` wrote.
 std::string to_text(const Seat& seat);
 Result<Seat> seat_from_text(const std::string& text, std::uint32_t rank);
+// Whether an address is reached from its own host only.
+bool is_of_one_host(std::string_view address);
 
 struct Roster {
   std::uint64_t nonce = 0;  // of this run of the job, chosen by rank 0

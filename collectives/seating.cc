@@ -1,6 +1,5 @@
 #include "collectives/seating.h"
 
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -35,31 +34,6 @@ Result<std::string> own_address(const Endpoint& endpoint) {
   return joined;
 }
 
-std::string_view scheme_of(std::string_view address) {
-  return address.substr(0, address.find(':'));
-}
-
-enum class ProviderChoice : std::uint8_t { kBoth, kNetworkOnly, kSameHostOnly };
-
-Result<ProviderChoice> provider_choice(const CommunicatorOptions& options) {
-  // Read once, at set-up; nobody changes the environment meanwhile.
-  const char* const told = std::getenv("SPINDRIFT_PROVIDER");  // NOLINT(concurrency-mt-unsafe)
-  const std::string name = told == nullptr ? "" : told;
-  if (name.empty()) return ProviderChoice::kBoth;
-  if (name == scheme_of(options.address)) return ProviderChoice::kNetworkOnly;
-  if (name != scheme_of(options.same_host_address)) {
-    return invalid(absl::StrFormat("SPINDRIFT_PROVIDER=%s is the provider of neither %s nor %s",
-                                   name, options.address, options.same_host_address));
-  }
-  if (options.same_host == nullptr) {
-    return invalid(
-        absl::StrFormat("SPINDRIFT_PROVIDER=%s, but there is no endpoint of it here "
-                        "(CommunicatorOptions::same_host)",
-                        name));
-  }
-  return ProviderChoice::kSameHostOnly;
-}
-
 }  // namespace
 
 Seating::~Seating() {
@@ -68,27 +42,33 @@ Seating::~Seating() {
 }
 
 Status Seating::sit(Endpoint& network, const CommunicatorOptions& options) {
-  const Result<ProviderChoice> choice = provider_choice(options);
-  if (!choice.ok()) return choice.error();
   if (Status status = listen(network, options.address, seat_.address); !status.ok()) return status;
   seat_.host = host_identity(options.host_id);
   const Result<CostModel> costs = load_cost_model(cost_model_file());
   if (!costs.ok()) return costs.error();
   seat_.costs = to_text(costs.value());
-  if (options.same_host == nullptr || choice.value() == ProviderChoice::kNetworkOnly) {
-    return ok_status();
+  if (options.same_host == nullptr) return ok_status();
+  const Status status =
+      listen(*options.same_host, options.same_host_address, seat_.same_host_address);
+  if (!status.ok() && options.on_note) {
+    options.on_note(
+        absl::StrFormat("rank %d does not listen at %s, so ranks of its host reach it "
+                        "over the network: %s",
+                        options.rank, options.same_host_address, status.error().message()));
   }
-  is_forced_ = choice.value() == ProviderChoice::kSameHostOnly;
-  return listen(*options.same_host, options.same_host_address, seat_.same_host_address);
+  return ok_status();
 }
 
 Status Seating::check(const Roster& roster) const {
-  for (std::size_t rank = 0; is_forced_ && rank < roster.seats.size(); ++rank) {
+  if (!is_of_one_host(seat_.address)) return ok_status();
+  for (std::size_t rank = 0; rank < roster.seats.size(); ++rank) {
     const Seat& seat = roster.seats[rank];
-    if (seat.host == seat_.host && !seat.same_host_address.empty()) continue;
+    if (seat.host == seat_.host && is_of_one_host(seat.address)) continue;
     return invalid(absl::StrFormat(
-        "SPINDRIFT_PROVIDER allows %s only, but rank %d is on another host or has not opened it",
-        std::string(scheme_of(seat_.same_host_address)), rank));
+        "this rank has shared memory only (%s), and rank %d %s; leave the provider to auto, or "
+        "name one that reaches other hosts",
+        seat_.address, rank,
+        seat.host == seat_.host ? "of the same host does not" : "is on another host"));
   }
   return ok_status();
 }

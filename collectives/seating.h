@@ -17,9 +17,9 @@ class Seating final {
   Seating(const Seating&) = delete;
   Seating& operator=(const Seating&) = delete;
 
-  // Listens on all endpoints that the options and SPINDRIFT_PROVIDER allow.
+  // Listens on the endpoints. That of this host may fail to: the network does for all, then.
   Status sit(Endpoint& network, const CommunicatorOptions& options);
-  // Refused where one endpoint was asked for and does not reach all ranks.
+  // Refused where the only endpoint does not reach all ranks.
   Status check(const Roster& roster) const;
 
   const Seat& seat() const { return seat_; }
@@ -30,7 +30,6 @@ class Seating final {
 
   std::vector<Listening> listening_;
   Seat seat_;
-  bool is_forced_ = false;
 };
 
 }  // namespace spindrift::collectives

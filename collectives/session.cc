@@ -5,6 +5,8 @@
 
 #include <absl/strings/str_format.h>
 
+#include "collectives/wait_any.h"
+
 namespace spindrift::collectives {
 namespace {
 
@@ -26,6 +28,13 @@ Endpoints endpoints_of(const std::vector<Listening>& listening) {
   return endpoints;
 }
 
+Duration spin_for(const CommunicatorOptions& options, const Roster& roster) {
+  const std::uint64_t own = roster.seats[options.rank].host;
+  const auto neighbours = std::count_if(roster.seats.begin(), roster.seats.end(),
+                                        [&](const Seat& seat) { return seat.host == own; });
+  return static_cast<unsigned>(neighbours) > usable_cores() ? Duration::zero() : options.spin;
+}
+
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -41,6 +50,7 @@ Session::Session(std::vector<Listening> listening, Roster roster,
                  const CommunicatorOptions& options)
     : listening_(std::move(listening)),
       options_(options),
+      spin_(spin_for(options, roster)),
       links_(endpoints_of(listening_), std::move(roster), options, *this),
       pool_(endpoints_of(listening_)),
       buffers_(endpoints_of(listening_)) {}
@@ -347,11 +357,20 @@ void Session::ping() {
 Status Session::wait_until(bool (*is_done)(const void* argument), const void* argument) {
   while (!is_done(argument) && !failure_) {
     if (Status status = progress(); !status.ok()) return status;
-    if (is_idle_ && last_look_ - last_movement_ >= options_.spin && !is_done(argument)) {
-      links_.sleep(std::min(kMaxSleep, options_.stall_timeout));
-    }
+    if (is_idle_ && !is_done(argument)) be_idle();
   }
   return failure_ ? Status(failure_->error) : ok_status();
+}
+
+// After a turn in which nothing came: poll on, or let others have the core, or sleep.
+void Session::be_idle() {
+  const Duration idle_for = last_look_ - last_movement_;
+  if (idle_for < spin_) return;
+  if (idle_for < spin_ + options_.yield) {
+    give_way();
+  } else {
+    links_.sleep(std::min(kMaxSleep, options_.stall_timeout));
+  }
 }
 
 Error Session::fail(ErrorCode code, std::string message, std::uint32_t rank) {

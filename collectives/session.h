@@ -72,7 +72,7 @@ class Session final : private LinkSink {
   bool is_idle() const;
   // Until `is_done(argument)`.
   Status wait_until(bool (*is_done)(const void* argument), const void* argument);
-  void sleep(Duration timeout) { links_.sleep(timeout); }
+  void sleep(Duration timeout, int wake_fd) { links_.sleep(timeout, wake_fd); }
 
   BufferCache& buffers() { return buffers_; }
   Links& links() { return links_; }
@@ -112,6 +112,7 @@ class Session final : private LinkSink {
   void finish(Run& run);
   void advance_all();
   void on_idle_turn();
+  void be_idle();
   void ping();
   void finish_failing();
   Error missing_neighbour(std::uint32_t peer) const;
@@ -120,6 +121,7 @@ class Session final : private LinkSink {
 
   const std::vector<Listening> listening_;
   const CommunicatorOptions options_;
+  const Duration spin_;  // none where ranks take one another's core
   std::size_t users_ = 1;
   // The runs use links, pool and buffers: they go first.
   Links links_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include <poll.h>
+#include <sched.h>
 
 namespace spindrift::collectives {
 namespace {
@@ -14,9 +16,10 @@ constexpr Duration kBlind = std::chrono::microseconds(200);
 
 }  // namespace
 
-void wait_for_any(const std::vector<Endpoint*>& endpoints, Duration timeout) {
+void wait_for_any(const std::vector<Endpoint*>& endpoints, Duration timeout, int wake_fd) {
   std::array<pollfd, kMost> fds{};
   nfds_t count = 0;
+  if (wake_fd >= 0) fds[count++] = {.fd = wake_fd, .events = POLLIN, .revents = 0};
   for (Endpoint* const endpoint : endpoints) {
     if (!endpoint->arm()) return;
     const int fd = endpoint->wait_fd();
@@ -31,6 +34,15 @@ void wait_for_any(const std::vector<Endpoint*>& endpoints, Duration timeout) {
   const timespec time{.tv_sec = static_cast<time_t>(seconds.count()),
                       .tv_nsec = static_cast<long>((timeout - seconds).count())};
   (void)ppoll(fds.data(), count, &time, nullptr);
+}
+
+void give_way() {
+  (void)::sched_yield();
+}
+
+unsigned usable_cores() {
+  static const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  return cores;
 }
 
 }  // namespace spindrift::collectives

@@ -1,13 +1,9 @@
-// Spindrift in the common loop. The launcher's variables say who this is; SPINDRIFT_ADDRESS is
-// udp://127.0.0.1:0 or shm://.
+// Spindrift in the common loop. The launcher's variables say who this is, SPINDRIFT_PROVIDER what
+// is measured.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <string>
-#include <thread>
 #include <vector>
-
-#include <unistd.h>
 
 #include "spindrift/bootstrap.h"
 #include "spindrift/open.h"
@@ -70,18 +66,12 @@ int main(int argc, char** argv) {
   const auto job = Job::join();
   if (!job.ok()) die(job.error());
   const Launch& launch = job.value()->launch();
-  const char* given = std::getenv("SPINDRIFT_ADDRESS");  // NOLINT(concurrency-mt-unsafe): only read
-  std::string address = given == nullptr ? "udp://127.0.0.1:0" : given;
-  const std::string scheme = address.substr(0, address.find("://") + 3);
-  // Every process needs a name of its own.
-  if (address == "shm://") address += "peer-" + std::to_string(::getpid());
-  const auto endpoint = open_endpoint(scheme);
-  if (!endpoint.ok()) die(endpoint.error());
-  CommunicatorOptions options{.rank = launch.rank, .ranks = launch.ranks, .address = address};
-  if (launch.ranks > std::thread::hardware_concurrency()) options.spin = Duration::zero();
-  const auto created = Communicator::create(*endpoint.value(), job.value()->store(), options);
-  if (!created.ok()) die(created.error());
-  Communicator& communicator = *created.value();
+  GroupOptions wanted;
+  wanted.communicator.rank = launch.rank;
+  wanted.communicator.ranks = launch.ranks;
+  const Result<OpenedGroup> group = open_group(job.value()->store(), wanted);
+  if (!group.ok()) die(group.error());
+  Communicator& communicator = *group.value().communicator;
   peers::measure(request, {.rank = launch.rank,
                            .ranks = launch.ranks,
                            .barrier =

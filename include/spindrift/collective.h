@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -114,9 +115,9 @@ struct CommunicatorOptions {
   // Where this rank listens, and what it tells the others; port 0 picks one. A wildcard address
   // does not do: others must be able to dial it.
   std::string address = "udp://127.0.0.1:0";
-  // A second endpoint for ranks that share a host ("shm://"), which outlives the communicator;
-  // null: all ranks are reached by the first. SPINDRIFT_PROVIDER ("udp", "shm") allows one of the
-  // two only.
+  // A second endpoint for ranks that share a host ("shm://"; open_group() of open.h opens one),
+  // which outlives the communicator. Two ranks of one host whom it does not connect talk over the
+  // first, like all others. Null: the first endpoint reaches everybody.
   Endpoint* same_host = nullptr;
   std::string same_host_address = "shm://";
   std::string host_id{};  // equal at ranks that share a host; empty: SPINDRIFT_HOST_ID, else the
@@ -127,11 +128,17 @@ struct CommunicatorOptions {
   // Largest unit of pipelining: the same at all ranks, a multiple of 128 in 1024..16777216.
   std::uint32_t slice_bytes = 262144;
   std::uint32_t slices_in_flight = 8;  // per lane, 2..64
-  // wait() polls for this long after something happened before it sleeps in the kernel. Zero where
-  // ranks outnumber cores.
+  // When nothing comes, wait() polls for `spin` (not at all where the ranks of this host outnumber
+  // its cores), then polls and lets others have its core in between, for `yield`, and then sleeps
+  // in the kernel. Both 0 .. 1 s.
   Duration spin = std::chrono::microseconds(20);
-  Duration setup_timeout = std::chrono::seconds(30);   // for all ranks to appear, 1 ms .. 1 h
-  Duration stall_timeout = std::chrono::seconds(300);  // nothing moves in a collective: an error
+  Duration yield = std::chrono::microseconds(500);
+  Duration setup_timeout = std::chrono::seconds(30);  // for all ranks to appear, 1 ms .. 1 h
+  // Nothing moves in a collective for so long: an error. 1 ms .. 30 days.
+  Duration stall_timeout = std::chrono::seconds(300);
+  // Called with a sentence about what works, but not as one would expect: ranks of one host that
+  // cannot share memory. By the thread that drives the communicator; once for each cause.
+  std::function<void(const std::string& sentence)> on_note{};
 
   // "all_reduce:ring;broadcast:tree" or "ring" (wherever there is one); the same at all ranks.
   // Empty: SPINDRIFT_ALGO, else by the cost model.
@@ -153,6 +160,16 @@ struct AlgorithmChoice {
   std::string algorithm;
   std::string reason;
   std::vector<Candidate> candidates;
+};
+
+// How this rank reaches another one.
+struct RankLink {
+  std::uint32_t rank = 0;  // in the communicator
+  std::string address;     // of the other rank: "shm://4711-12", "udp://10.0.0.2:4000"
+  bool is_open = false;    // connected; a link is made when a call first needs it
+  std::string note;        // why it is the network although both share a host; mostly empty
+  Endpoint* endpoint = nullptr;
+  ConnId conn{};  // of `endpoint`; zero before there is one
 };
 
 // One call under way. Ids of a communicator rise in start order.
@@ -199,8 +216,9 @@ class Communicator {
   // Progress until done, sleeping while there is nothing to do.
   [[nodiscard]] virtual Status wait(WorkId work) = 0;
   [[nodiscard]] virtual Status wait() = 0;  // for everything started
-  // For loops of their own: sleeps until there may be something to progress, at most `timeout`.
-  virtual void sleep(Duration timeout) = 0;
+  // For loops of their own: sleeps until there may be something to progress, at most `timeout`; or
+  // until `wake_fd` is readable, if there is one.
+  virtual void sleep(Duration timeout, int wake_fd = -1) = 0;
 
   // Start and wait.
   [[nodiscard]] Status run(const CollectiveCall& call) {
@@ -241,7 +259,8 @@ class Communicator {
     return run(call);
   }
 
-  // What start() would choose for this call, and why. Buffers are not looked at.
+  // What start() would choose for this call, and why. Buffers are not looked at. Transfers of
+  // kSendReceive leave nothing to choose: each goes straight to its receiver.
   [[nodiscard]] virtual Result<AlgorithmChoice> explain(const CollectiveCall& call) const = 0;
 
   // A call of all ranks, in order with their others; blocks. Ranks that give the same colour form a
@@ -265,8 +284,8 @@ class Communicator {
   // Buffers stay registered between calls, the least recently used are given up. Before their
   // memory is unmapped: forget it.
   virtual void forget_memory() = 0;
-  // The connections there are, for counters and reports.
-  [[nodiscard]] virtual std::vector<ConnId> connections() const = 0;
+  // To all other ranks, in their order: for counters and reports.
+  [[nodiscard]] virtual std::vector<RankLink> links() const = 0;
   // Says farewell to the others; at most the connections' close_timeout.
   virtual void close() = 0;
 

@@ -3,8 +3,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "spindrift/collective.h"
 #include "spindrift/endpoint.h"
 
 namespace spindrift {
@@ -41,5 +43,33 @@ struct OpenOptions {
 };
 SPINDRIFT_EXPORT Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
                                                                  const OpenOptions& options = {});
+
+// A communicator and the endpoints under it.
+struct GroupOptions {
+  CommunicatorOptions communicator{};  // `same_host` is the result's, whatever it says here
+  // Who carries what. "auto": shared memory between ranks of one host where it connects them, the
+  // provider of CommunicatorOptions::address between all others; where `open` asks for faults or a
+  // capture, which are about packets, that one alone. The name of a provider: it alone, and "shm"
+  // is refused unless all ranks are on one host. Empty: SPINDRIFT_PROVIDER, else "auto".
+  std::string provider{};
+  OpenOptions open{};  // of both endpoints
+};
+struct OpenedGroup {
+  std::unique_ptr<Endpoint> network;    // reaches all ranks
+  std::unique_ptr<Endpoint> same_host;  // null: there is none
+  std::unique_ptr<Communicator> communicator;
+
+  OpenedGroup() = default;
+  OpenedGroup(OpenedGroup&&) = default;
+  // The communicator goes before its endpoints.
+  OpenedGroup& operator=(OpenedGroup&& other) noexcept {
+    communicator = std::move(other.communicator);
+    network = std::move(other.network);
+    same_host = std::move(other.same_host);
+    return *this;
+  }
+};
+// As Communicator::create().
+SPINDRIFT_EXPORT Result<OpenedGroup> open_group(Store& store, const GroupOptions& options);
 
 }  // namespace spindrift

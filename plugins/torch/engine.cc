@@ -1,7 +1,6 @@
 #include "plugins/torch/engine.h"
 
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <iterator>
 
@@ -10,16 +9,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "spindrift/open.h"
-
-#include "transport/base/random.h"
+#include "spindrift/tunables.h"
 
 namespace spindrift::torch_plugin {
 namespace {
 
 // Between two looks at deadlines.
 constexpr Duration kLongestSleep = std::chrono::milliseconds(20);
-constexpr Duration kForever = std::chrono::hours(1);
+constexpr Duration kForever = std::chrono::hours(30 * 24);
 
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -89,36 +86,35 @@ void Engine::run() {
   serve();
   const Error destroyed(ErrorCode::kUnavailable, "the process group was destroyed");
   // What is under way points into memory that its owner may free after `done`.
-  if (!failure_ && !active_.empty()) communicator_->abort(destroyed.message());
+  if (!failure_ && !active_.empty()) group_.communicator->abort(destroyed.message());
   fail_all(failure_.value_or(destroyed));
-  communicator_.reset();
-  endpoint_.reset();
+  group_ = {};
 }
 
 Status Engine::connect() {
-  OpenOptions open;
-  open.endpoint.has_guardian = true;
-  open.endpoint.max_connections = 2 * options_.ranks + 8;
-  const std::string scheme = options_.address.substr(0, options_.address.find("://") + 3);
-  Result<std::unique_ptr<Endpoint>> endpoint = open_endpoint(scheme, open);
-  if (!endpoint.ok()) return endpoint.error();
-  endpoint_ = std::move(endpoint).value();
-  CommunicatorOptions options;
-  options.rank = options_.rank;
-  options.ranks = options_.ranks;
-  options.address = options_.address;
-  // Between processes of one host every endpoint listens under a name of its own.
-  if (scheme == options.address) options.address += absl::StrFormat("torch-%016x", random_u64());
-  options.name = options_.name;
-  options.setup_timeout =
+  const Result<Settings> settings = load_settings();
+  if (!settings.ok()) return settings.error();
+  GroupOptions wanted;
+  wanted.open.endpoint = settings.value().endpoint;
+  wanted.open.udp = settings.value().udp;
+  wanted.open.shm = settings.value().shm;
+  wanted.open.endpoint.has_guardian = true;
+  wanted.open.endpoint.max_connections = 2 * options_.ranks + 8;
+  CommunicatorOptions& group = wanted.communicator;
+  group.rank = options_.rank;
+  group.ranks = options_.ranks;
+  group.address = options_.address;
+  group.name = options_.name;
+  group.connection = settings.value().connect;
+  group.setup_timeout =
       std::clamp<Duration>(options_.timeout, std::chrono::milliseconds(1), std::chrono::hours(1));
-  options.spin = options_.spin;
   // Every task has a deadline of its own.
-  options.stall_timeout = kForever;
+  group.stall_timeout = kForever;
+  group.on_note = options_.on_note;
   InterruptibleStore store(store_, is_stopping_);
-  Result<std::unique_ptr<Communicator>> created = Communicator::create(*endpoint_, store, options);
-  if (!created.ok()) return created.error();
-  communicator_ = std::move(created).value();
+  Result<OpenedGroup> opened = open_group(store, wanted);
+  if (!opened.ok()) return opened.error();
+  group_ = std::move(opened).value();
   return ok_status();
 }
 
@@ -132,7 +128,7 @@ void Engine::serve() {
       continue;
     }
     // Also when nothing is under way: others may make connections, or report a failure.
-    if (Status status = communicator_->progress(); !status.ok()) {
+    if (Status status = group_.communicator->progress(); !status.ok()) {
       failure_ = status.error();
       continue;
     }
@@ -162,7 +158,7 @@ void Engine::take_queued() {
 }
 
 void Engine::begin(std::unique_ptr<Task> task, Time deadline) {
-  const Result<WorkId> work = communicator_->start(task->call);
+  const Result<WorkId> work = group_.communicator->start(task->call);
   if (work.ok()) {
     active_.push_back({.task = std::move(task), .work = work.value(), .deadline = deadline});
   } else {
@@ -172,7 +168,7 @@ void Engine::begin(std::unique_ptr<Task> task, Time deadline) {
 
 void Engine::finish_done() {
   for (auto at = active_.begin(); at != active_.end();) {
-    if (!communicator_->is_done(at->work)) {
+    if (!group_.communicator->is_done(at->work)) {
       ++at;
       continue;
     }
@@ -190,7 +186,7 @@ void Engine::check_deadlines() {
       "%s did not end within its timeout of %.1f s at rank %d of %d; a rank is "
       "slow, stuck, or called something else",
       late.name, seconds(late.timeout), options_.rank, options_.ranks);
-  communicator_->abort(reason);
+  group_.communicator->abort(reason);
   failure_ = Error(ErrorCode::kTimedOut, reason);
 }
 
@@ -207,17 +203,12 @@ void Engine::fail_all(const Error& error) {
 }
 
 void Engine::sleep() {
-  const bool has_endpoint = endpoint_ != nullptr && !failure_;
-  if (has_endpoint && !endpoint_->arm()) return;
-  Duration limit = kLongestSleep;
-  if (has_endpoint)
-    limit = std::min<Duration>(limit, endpoint_->next_deadline() - endpoint_->now());
-  if (limit <= Duration::zero()) return;
-  std::array<pollfd, 2> entries{
-      {{.fd = wake_fd_, .events = POLLIN, .revents = 0},
-       {.fd = has_endpoint ? endpoint_->wait_fd() : -1, .events = POLLIN, .revents = 0}}};
-  const timespec timeout{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(limit).count()};
-  (void)::ppoll(entries.data(), entries.size(), &timeout, nullptr);
+  if (group_.communicator != nullptr && !failure_) {
+    group_.communicator->sleep(kLongestSleep, wake_fd_);
+  } else {
+    pollfd entry{.fd = wake_fd_, .events = POLLIN, .revents = 0};
+    (void)::poll(&entry, 1, static_cast<int>(kLongestSleep / std::chrono::milliseconds(1)));
+  }
   eventfd_t value = 0;
   (void)::eventfd_read(wake_fd_, &value);
 }

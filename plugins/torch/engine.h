@@ -11,8 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "spindrift/collective.h"
-#include "spindrift/endpoint.h"
+#include "spindrift/open.h"
 
 namespace spindrift::torch_plugin {
 
@@ -33,10 +32,11 @@ struct Task {
 struct EngineOptions {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
-  std::string name;     // of the communicator in the store
-  std::string address;  // to listen on: "udp://127.0.0.1:0"
-  Duration timeout{};   // for the others to appear
-  Duration spin{};      // how long it polls before it sleeps
+  std::string name;                                            // of the communicator in the store
+  std::string address;                                         // to listen on: "udp://127.0.0.1:0"
+  Duration timeout{};                                          // for the others to appear
+  Duration spin{};                                             // how long it polls before it sleeps
+  std::function<void(const std::string& sentence)> on_note{};  // CommunicatorOptions::on_note
 };
 
 // Monotonic.
@@ -77,8 +77,7 @@ class Engine final {
   std::mutex mutex_;
   std::deque<Active> queued_;  // guarded by mutex_; not begun
   // Of the thread alone.
-  std::unique_ptr<Endpoint> endpoint_;
-  std::unique_ptr<Communicator> communicator_;
+  OpenedGroup group_;
   std::deque<Active> active_;
   std::optional<Error> failure_;
   Time last_movement_{};

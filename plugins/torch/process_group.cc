@@ -92,7 +92,10 @@ ProcessGroupSpindrift::ProcessGroupSpindrift(const c10::intrusive_ptr<c10d::Stor
                                                      .name = "spindrift",
                                                      .address = address_.address,
                                                      .timeout = limit(timeout),
-                                                     .spin = spin_});
+                                                     .spin = spin_,
+                                                     .on_note = [](const std::string& sentence) {
+                                                       TORCH_WARN("spindrift: ", sentence);
+                                                     }});
 }
 
 ProcessGroupSpindrift::~ProcessGroupSpindrift() {

@@ -171,17 +171,41 @@ TEST(CollTool, EveryTypeAndReductionIsVerified) {
   }
 }
 
-TEST(CollTool, RanksOfOneHostCanUseSharedMemory) {
-  ToolRun run("--ranks 3 --provider shm -b 8 -e 1M -f 32 -n 3");
-  EXPECT_EQ(run.wait(), 0) << run.errors;
-  EXPECT_NE(run.output.find("values : 0 OK"), std::string::npos) << run.output;
-  EXPECT_NE(run.output.find("[shm://"), std::string::npos) << run.output;
+TEST(CollTool, RanksOfOneHostShareMemoryUnlessToldOtherwise) {
+  const std::vector<std::pair<std::string, std::string>> routes{
+      {"", "] shm to 1-2\n"},
+      {" --provider shm", "] shm to 1-2\n"},
+      {" --provider udp", "] udp to 1-2\n"},
+      {" --fault loss=1%", "] udp to 1-2\n"}};
+  for (const auto& [arguments, route] : routes) {
+    ToolRun run("--ranks 3 -b 8 -e 1M -f 32 -n 3" + arguments);
+    EXPECT_EQ(run.wait(), 0) << run.errors;
+    EXPECT_NE(run.output.find("values : 0 OK"), std::string::npos) << run.output;
+    EXPECT_NE(run.output.find(route), std::string::npos) << run.output;
+    EXPECT_TRUE(run.errors.empty()) << run.errors;
+  }
 }
 
 TEST(CollTool, ARootBeyondTheRanksIsAUsageError) {
   ToolRun run("--ranks 2 -r 2", "broadcast");
   EXPECT_EQ(run.wait(), 2);
   EXPECT_NE(run.errors.find("-r 2 of 2 ranks"), std::string::npos) << run.errors;
+}
+
+TEST(CollTool, SharedMemoryAloneBetweenHostsIsAnErrorThatNamesARankThere) {
+  ::setenv("SPINDRIFT_PROVIDER", "shm", 1);
+  const std::string port = std::to_string(26000 + ::getpid() % 4000);
+  const std::string common = " --ranks 2 --rendezvous 127.0.0.1:" + port + " -b 8 -n 2";
+  ::setenv("SPINDRIFT_HOST_ID", "a", 1);
+  ToolRun first("--rank 0" + common);
+  ::setenv("SPINDRIFT_HOST_ID", "b", 1);
+  ToolRun second("--rank 1" + common);
+  ::unsetenv("SPINDRIFT_HOST_ID");
+  ::unsetenv("SPINDRIFT_PROVIDER");
+  EXPECT_EQ(second.wait(), 1);
+  EXPECT_NE(second.errors.find("rank 0 is on another host"), std::string::npos) << second.errors;
+  EXPECT_EQ(first.wait(), 1);
+  EXPECT_NE(first.errors.find("rank 1 is on another host"), std::string::npos) << first.errors;
 }
 
 TEST(CollTool, CorruptedPacketsNeverReachTheResults) {
@@ -194,7 +218,9 @@ TEST(CollTool, JsonHoldsRowsAndTransport) {
   ToolRun run("--ranks 2 -b 4K -e 8K -f 2 -n 2 --json");
   EXPECT_EQ(run.wait(), 0) << run.errors;
   EXPECT_EQ(run.output.front(), '{');
-  for (const char* key : {"\"rows\"", "\"busbw_gbs\"", "\"wrong\": 0", "\"packets_sent\""}) {
+  for (const char* key :
+       {"\"rows\"", "\"busbw_gbs\"", "\"wrong\": 0", "\"packets_sent\"", "\"provider\": \"auto\"",
+        "\"provider\": \"shm\"", "\"is_open\": true", "\"note\": null"}) {
     EXPECT_NE(run.output.find(key), std::string::npos) << key << " in " << run.output;
   }
 }
@@ -275,9 +301,9 @@ TEST(CollTool, ShowsPlansAndChoicesWithoutStartingAnybody) {
   EXPECT_NE(hosts.output.find("rank 2 (host 1)"), std::string::npos) << hosts.output;
 }
 
-TEST(CollTool, RunsTheAlgorithmThatIsAskedForAlsoThroughSharedMemory) {
+TEST(CollTool, RunsTheAlgorithmThatIsAskedFor) {
   for (const char* arguments : {"--ranks 3 -b 40K --algo tree", "--ranks 3 -b 40K --deterministic",
-                                "--ranks 3 -b 40K --shm"}) {
+                                "--ranks 3 -b 40K --algo tree --provider udp"}) {
     ToolRun run(arguments);
     EXPECT_EQ(run.wait(), 0) << arguments << run.errors;
     EXPECT_NE(run.output.find("Out of bounds values : 0 OK"), std::string::npos) << run.output;
@@ -308,6 +334,7 @@ TEST(CollTool, WrongArgumentsAreOneSentenceAndExitCode2) {
                                 "--ranks 2 --bucket-mb 3",
                                 "--ranks 2 --backward-ms 3",
                                 "--ranks 2 --provider tcp",
+                                "--ranks 2 --provider shm --fault loss=1%",
                                 "--ranks 2 --workload resnet50 -b 4",
                                 "--ranks 2 --workload /dev/null",
                                 "--ranks 2 --crc no",

@@ -16,52 +16,52 @@ namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(30);
 
-struct GroupOptions {
+struct GroupCase {
   std::uint32_t ranks = 2;
   std::string faults{};
   bool is_deterministic = false;
   std::uint32_t ranks_per_host = 0;
-  bool has_shm = false;
+  std::string provider = "udp";  // GroupOptions::provider
 };
 
 struct Rank {
   Communicator& communicator;
   Store& store;
+  const std::vector<std::string>& notes;
 };
 using Body = std::function<void(Rank)>;
 
-void run_rank(const GroupOptions& group, std::uint32_t rank, const std::string& store_address,
+GroupOptions options_of(const GroupCase& group, std::uint32_t rank) {
+  GroupOptions options;
+  options.provider = group.provider;
+  options.open.faults = group.faults;
+  if (!group.faults.empty()) options.open.faults += ",seed=" + std::to_string(rank + 1);
+  CommunicatorOptions& own = options.communicator;
+  own.rank = rank;
+  own.ranks = group.ranks;
+  own.slice_bytes = 16384;
+  own.setup_timeout = kPatience;
+  own.stall_timeout = kPatience;
+  own.is_deterministic = group.is_deterministic;
+  if (group.ranks_per_host > 0) own.host_id = std::to_string(rank / group.ranks_per_host);
+  return options;
+}
+
+void run_rank(const GroupCase& group, std::uint32_t rank, const std::string& store_address,
               const Body& body) {
   auto store = TcpStore::connect(store_address, kPatience);
   ASSERT_TRUE(store.ok()) << store.error().message();
-  OpenOptions open;
-  open.faults = group.faults;
-  if (!open.faults.empty()) open.faults += ",seed=" + std::to_string(rank + 1);
-  auto endpoint = open_endpoint("udp://", open);
-  ASSERT_TRUE(endpoint.ok()) << endpoint.error().message();
-  std::unique_ptr<Endpoint> same_host;
-  if (group.has_shm) {
-    auto opened = open_endpoint("shm://");
-    ASSERT_TRUE(opened.ok()) << opened.error().message();
-    same_host = std::move(opened).value();
-  }
-  CommunicatorOptions options;
-  options.same_host = same_host.get();
-  options.rank = rank;
-  options.ranks = group.ranks;
-  options.slice_bytes = 16384;
-  options.setup_timeout = kPatience;
-  options.stall_timeout = kPatience;
-  options.spin = Duration::zero();
-  options.is_deterministic = group.is_deterministic;
-  if (group.ranks_per_host > 0) options.host_id = std::to_string(rank / group.ranks_per_host);
-  auto communicator = Communicator::create(*endpoint.value(), *store.value(), options);
-  ASSERT_TRUE(communicator.ok()) << communicator.error().message();
-  body({.communicator = *communicator.value(), .store = *store.value()});
-  communicator.value()->close();
+  std::vector<std::string> notes;
+  GroupOptions options = options_of(group, rank);
+  options.communicator.on_note = [&](const std::string& note) { notes.push_back(note); };
+  auto opened = open_group(*store.value(), options);
+  ASSERT_TRUE(opened.ok()) << opened.error().message();
+  Communicator& communicator = *opened.value().communicator;
+  body({.communicator = communicator, .store = *store.value(), .notes = notes});
+  communicator.close();
 }
 
-void run_group(const GroupOptions& group, const Body& body) {
+void run_group(const GroupCase& group, const Body& body) {
   const auto server = TcpStoreServer::start("127.0.0.1:0");
   ASSERT_TRUE(server.ok());
   std::vector<std::thread> threads;
@@ -116,26 +116,6 @@ TEST(CollectivesE2e, EveryAlgorithmIsRightAlsoBetweenHosts) {
         expect_right(rank.communicator, {.collective = algorithm->collective,
                                          .count = count,
                                          .algorithm = std::string(algorithm->name)});
-      }
-    }
-  });
-}
-
-TEST(CollectivesE2e, RanksOfOneHostTalkThroughSharedMemory) {
-  run_group({.ranks = 4, .has_shm = true}, [](Rank rank) {
-    expect_all_collectives(rank.communicator);
-    EXPECT_TRUE(rank.communicator.connections().empty()) << "of the network";
-  });
-}
-
-TEST(CollectivesE2e, RanksOfTwoHostsTalkThroughSharedMemoryAndTheNetwork) {
-  run_group({.ranks = 4, .ranks_per_host = 2, .has_shm = true}, [](Rank rank) {
-    expect_all_collectives(rank.communicator);
-    EXPECT_FALSE(rank.communicator.connections().empty());
-    for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast}) {
-      for (const std::uint64_t count : {5ULL, 90001ULL}) {
-        expect_right(rank.communicator,
-                     {.collective = collective, .count = count, .algorithm = "hierarchical"});
       }
     }
   });

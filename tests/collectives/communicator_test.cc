@@ -414,6 +414,47 @@ TEST(Communicator, ExplainsWhatItChoosesAndWhatItLeavesOut) {
   EXPECT_NE(forced.reason.find("asked"), std::string::npos);
 }
 
+TEST(Communicator, ExplainsMessagesByTheirBytes) {
+  FakeGroup group({.ranks = 3});
+  CollectiveCall call{.collective = Collective::kSendReceive, .type = DataType::kFloat32};
+  std::vector<float> data(30000);
+  const std::vector<Transfer> transfers{
+      {.peer = 1, .is_send = true, .data = data.data(), .count = 10000},
+      {.peer = 2, .is_send = true, .data = data.data(), .count = 5},
+      {.peer = 1, .is_send = false, .data = data.data() + 20000, .count = 10}};
+  call.transfers = transfers;
+  const AlgorithmChoice choice = group[0].explain(call).value();
+  EXPECT_EQ(choice.algorithm, "direct");
+  ASSERT_EQ(choice.candidates.size(), 1U);
+  EXPECT_EQ(choice.candidates[0].bytes, 40020);
+  EXPECT_GT(choice.candidates[0].predicted_us, 0);
+}
+
+TEST(Communicator, TimesBeyondReasonAreRefusedBeforeAnybodyIsTold) {
+  class NoStore final : public Store {
+    Status set(std::string_view, std::string_view) override { return refuse(); }
+    Result<std::string> get(std::string_view, Duration) override { return refuse(); }
+    Result<std::int64_t> add(std::string_view, std::int64_t) override { return refuse(); }
+    static Error refuse() { return {ErrorCode::kIo, "somebody asked the store"}; }
+  } store;
+  FakeWorld world(1);
+  FakeEndpoint endpoint(world, "fake://0");
+  const auto refusal = [&](auto member, Duration value) {
+    CommunicatorOptions options{.ranks = 2};
+    options.*member = value;
+    return Communicator::create(endpoint, store, options).error().message();
+  };
+  using C = CommunicatorOptions;
+  for (const Duration wrong : {Duration::max(), Duration::min(), Duration(-1)}) {
+    EXPECT_NE(refusal(&C::stall_timeout, wrong).find("stall_timeout is"), std::string::npos);
+    EXPECT_NE(refusal(&C::setup_timeout, wrong).find("setup_timeout is"), std::string::npos);
+    EXPECT_NE(refusal(&C::spin, wrong).find("spin is"), std::string::npos);
+    EXPECT_NE(refusal(&C::yield, wrong).find("yield is"), std::string::npos);
+  }
+  EXPECT_NE(refusal(&C::stall_timeout, Duration::zero()).find("1 ms"), std::string::npos);
+  EXPECT_EQ(refusal(&C::stall_timeout, std::chrono::hours(24)), "somebody asked the store");
+}
+
 TEST(Greeting, StrangersAndOtherGroupsAreToldWhy) {
   const Greeting own{.nonce = 5, .from = 1, .to = 2, .ranks = 4, .slice_bytes = 1024};
   std::uint32_t from = 9;

@@ -3,6 +3,7 @@
 compared with what follows from the inputs."""
 
 import datetime
+import os
 import time
 import unittest
 import warnings
@@ -21,6 +22,18 @@ def values(rank, shape, dtype, seed=0):
     """Small whole numbers, which every type adds without rounding."""
     generator = torch.Generator().manual_seed(1000 * seed + rank)
     return torch.randint(0, 4, shape, generator=generator).to(dtype)
+
+
+def shares_memory():
+    """Whether this process has mapped the rings of a connection by shared memory."""
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        return "/memfd:spindrift" in maps.read()
+
+
+def everything_over(rank, size, provider):
+    results = everything(rank, size)
+    assert shares_memory() == (provider == "auto"), provider
+    return results
 
 
 def everything(rank, size):
@@ -225,12 +238,15 @@ class Operations(unittest.TestCase):
 
     def test_results_are_those_of_gloo(self):
         size = 3
-        ours = ranks.run(size, everything)
         theirs = ranks.run(size, everything, backend="gloo")
-        for rank in range(size):
-            self.assertEqual(ours[rank].keys(), theirs[rank].keys())
-            for name, result in theirs[rank].items():
-                self.same(ours[rank][name], result, f"{name}, rank {rank} of {size}")
+        for provider in ("auto", "udp"):
+            os.environ["SPINDRIFT_PROVIDER"] = provider
+            ours = ranks.run(size, everything_over, provider)
+            del os.environ["SPINDRIFT_PROVIDER"]
+            for rank in range(size):
+                self.assertEqual(ours[rank].keys(), theirs[rank].keys())
+                for name, result in theirs[rank].items():
+                    self.same(ours[rank][name], result, f"{name}, rank {rank} of {size}, {provider}")
 
     def test_what_gloo_lacks_groups_futures_and_refusals(self):
         ranks.run(4, more_than_gloo)

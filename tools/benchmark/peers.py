@@ -96,14 +96,14 @@ def all_peers(build):
     ucx = [*open_mpi, "--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca",
            "opal_common_ucx_devices", "any"]
     return [
-        Peer("Spindrift shm", SHARED_MEMORY, "spindrift_peer", environment={"SPINDRIFT_ADDRESS": "shm://"},
+        Peer("Spindrift shm", SHARED_MEMORY, "spindrift_peer", environment={"SPINDRIFT_PROVIDER": "shm"},
              is_ours=True),
         Peer("Open MPI vader", SHARED_MEMORY, "openmpi_peer",
              launcher=[*open_mpi, "--mca", "pml", "ob1", "--mca", "btl", "vader,self"]),
         Peer("Open MPI UCX", SHARED_MEMORY, "openmpi_peer", launcher=ucx,
              environment={"UCX_TLS": "sysv,posix,cma,self"}),
         Peer("MPICH posix", SHARED_MEMORY, "mpich_peer", launcher=["mpirun.mpich"]),
-        Peer("Spindrift UDP", SOCKETS, "spindrift_peer", environment={"SPINDRIFT_ADDRESS": "udp://127.0.0.1:0"},
+        Peer("Spindrift UDP", SOCKETS, "spindrift_peer", environment={"SPINDRIFT_PROVIDER": "udp"},
              is_ours=True),
         Peer("Gloo TCP", SOCKETS, "gloo_peer"),
         Peer("Open MPI TCP", SOCKETS, "openmpi_peer",

@@ -34,14 +34,21 @@ void Account::add(const Account& other) {
   most_share = std::max(most_share, other.most_share);
 }
 
-Account take_account(const Endpoint& endpoint, std::span<const ConnId> connections) {
+Account take_account(const OpenedGroup& group) {
   Account account;
-  endpoint.counters(account.counters);
-  if (connections.empty()) return account;
-  const std::vector<PathReport> paths = endpoint.paths(connections.front());
+  for (const Endpoint* endpoint : {group.network.get(), group.same_host.get()}) {
+    CounterSnapshot counters;
+    if (endpoint != nullptr) endpoint->counters(counters);
+    account.counters.add(counters);
+  }
+  std::vector<PathReport> paths;
   std::uint64_t all = 0;
-  for (const PathReport& path : paths)
-    all += path.packets_sent;
+  for (const RankLink& link : group.communicator->links()) {
+    if (all > 0 || !link.is_open) continue;
+    paths = link.endpoint->paths(link.conn);
+    for (const PathReport& path : paths)
+      all += path.packets_sent;
+  }
   if (all == 0) return account;
   account.connections = 1;
   for (const PathReport& path : paths) {

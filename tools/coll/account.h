@@ -1,13 +1,12 @@
 #pragma once
 // The transport's own account of a run: what was sent, lost, repaired, and by which paths.
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "spindrift/collective.h"
 #include "spindrift/counter_snapshot.h"
+#include "spindrift/open.h"
 
 namespace spindrift::coll {
 
@@ -22,8 +21,8 @@ struct Account {
   void add(const Account& other);
 };
 
-// Of this rank. The first of `connections` is the one it sends by.
-Account take_account(const Endpoint& endpoint, std::span<const ConnId> connections);
+// Of this rank, over its endpoints. The paths are those of the first link that has sent packets.
+Account take_account(const OpenedGroup& group);
 
 std::string to_text(const Account& account);
 Result<Account> account_from_text(std::string_view text);

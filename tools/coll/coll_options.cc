@@ -1,7 +1,6 @@
 #include "tools/coll/coll_options.h"
 
 #include <array>
-#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -84,8 +83,11 @@ void add_group_options(CLI::App& app, Options& options) {
   app.add_option("--address", options.address,
                  "where this rank listens (udp://10.0.0.1:0); default: its address on the way to "
                  "the rendezvous");
-  app.add_option("--provider", options.provider, "udp, or shm where all ranks are on this host")
-      ->check(one_of({"udp", "shm"}, "udp or shm"))
+  app.add_option("--provider", options.provider,
+                 "auto: shared memory between ranks of one host and UDP between hosts; udp or shm: "
+                 "only that")
+      ->envname("SPINDRIFT_PROVIDER")
+      ->check(one_of({"auto", "udp", "shm"}, "auto, udp or shm"))
       ->capture_default_str();
   app.add_option("--timeout", options.timeout_s,
                  "seconds without a rank or without movement until it is an error")
@@ -157,8 +159,6 @@ void add_algorithm_options(CLI::App& app, Options& options) {
       "by the measured costs (docs/COLLECTIVES.md)");
   app.add_flag("--deterministic", options.is_deterministic,
                "add in the order of the ranks, so that the bits do not depend on the algorithm");
-  app.add_flag("--shm", options.has_same_host,
-               "ranks of one host use shared memory; without, SPINDRIFT_PROVIDER=shm does it");
   app.add_flag("--explain", options.is_explaining,
                "print what would be chosen for each size, and why, and run nothing");
   app.add_option(
@@ -231,11 +231,12 @@ std::string workload_misfit(const CLI::App& app, const Options& options) {
 
 // Empty, or why these options do not go together.
 std::string misfit(const CLI::App& app, const std::optional<Launch>& launch, Options& options) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): only read
-  const char* const provider = std::getenv("SPINDRIFT_PROVIDER");
-  if (provider != nullptr && std::string_view(provider) == "shm") options.has_same_host = true;
-  if (options.has_same_host && !options.faults.empty()) {
-    return "--fault is about packets, and shared memory has none; leave one of the two away";
+  if (options.provider == "shm" && !options.faults.empty()) {
+    return "--fault is about packets, and shared memory has none; leave --provider shm away";
+  }
+  if (options.provider == "shm" && !options.address.empty() &&
+      !options.address.starts_with("shm://")) {
+    return "--provider shm does not go with --address " + options.address;
   }
   options.shows_plan = app.count("--show-plan") > 0;
   if ((options.shows_plan || options.is_explaining) && options.ranks == 0) {

@@ -18,7 +18,7 @@ struct Options {
   std::string rendezvous;          // as JobOptions has it
   bool has_outside_store = false;  // another process serves it, also for rank 0
   std::string address;             // to listen on; empty: by the way to the rendezvous
-  std::string provider = "udp";    // or "shm", when there is no address
+  std::string provider = "auto";   // GroupOptions::provider
 
   // What is measured, as in nccl-tests.
   Collective collective = Collective::kAllReduce;
@@ -40,7 +40,6 @@ struct Options {
   // How it is done.
   std::string algorithm;  // CommunicatorOptions::algorithm
   bool is_deterministic = false;
-  bool has_same_host = false;  // ranks of one host use shm://
   bool is_explaining = false;
   bool shows_plan = false;
   std::string plan_file;    // SVG; empty: text

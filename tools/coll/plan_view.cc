@@ -127,7 +127,8 @@ Result<Planner> planner_for(const Options& options) {
   Result<CostModel> costs = collectives::load_cost_model(collectives::cost_model_file());
   if (!costs.ok()) return costs.error();
   CostModel model = std::move(costs).value();
-  if (!options.has_same_host) model.near = model.network;
+  if (options.provider == "shm") model.network = model.near;
+  if (options.provider == "udp" || !options.faults.empty()) model.near = model.network;
   return Planner::create({.rank = 0,
                           .ranks = options.ranks,
                           .slice_bytes = options.slice_bytes,

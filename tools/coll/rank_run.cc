@@ -2,7 +2,7 @@
 
 #include <array>
 #include <new>
-#include <thread>
+#include <utility>
 
 #include <absl/strings/str_format.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@
 #include "tools/coll/operations.h"
 #include "tools/coll/replay.h"
 #include "tools/coll/report.h"
+#include "tools/coll/routes.h"
 #include "tools/coll/tuning.h"
 #include "tools/coll/workload.h"
 #include "tools/exit_codes.h"
@@ -33,39 +34,32 @@ Duration seconds(double value) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }
 
-std::string who_am_i(const Launch& launch, const Endpoint& endpoint) {
+std::string who_am_i(const Launch& launch, const OpenedGroup& group) {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
   std::string addresses;
-  for (const std::string& address : endpoint.local_addresses()) {
-    addresses += (addresses.empty() ? "" : " ") + address;
+  for (const Endpoint* endpoint : {group.network.get(), group.same_host.get()}) {
+    if (endpoint == nullptr) continue;
+    for (const std::string& address : endpoint->local_addresses())
+      addresses += (addresses.empty() ? "" : " ") + address;
   }
-  return absl::StrFormat("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s]", launch.rank, 0,
-                         ::getpid(), host.data(), launch.local_rank, addresses);
-}
-
-// Where this rank listens. Between processes of one host it has a name.
-std::string address_of(const Options& options, const Job& job) {
-  if (!options.address.empty()) return options.address;
-  if (options.provider == "shm") return absl::StrFormat("shm://coll-%d", ::getpid());
-  return "udp://" + job.host() + ":0";
+  return absl::StrFormat("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s", launch.rank, 0,
+                         ::getpid(), host.data(), launch.local_rank, addresses,
+                         describe_routes(group.communicator->links()));
 }
 
 CommunicatorOptions communicator_options(const Options& options, const Job& job) {
   CommunicatorOptions out;
   out.rank = *options.rank;
   out.ranks = options.ranks;
-  out.address = address_of(options, job);
+  out.address = options.address.empty() ? "udp://" + job.host() + ":0" : options.address;
   out.connection = options.connection;
   out.slice_bytes = options.slice_bytes;
   out.algorithm = options.algorithm;
   out.is_deterministic = options.is_deterministic;
   out.setup_timeout = seconds(options.timeout_s);
   out.stall_timeout = seconds(options.timeout_s);
-  // Ranks that share too few cores would spin at the cost of those they wait for.
-  const std::uint32_t neighbours =
-      job.launch().local_ranks == 0 ? options.ranks : job.launch().local_ranks;
-  if (neighbours > std::thread::hardware_concurrency()) out.spin = Duration::zero();
+  out.on_note = [](const std::string& sentence) { complain("note: " + sentence, 0); };
   return out;
 }
 
@@ -114,10 +108,19 @@ Status measure(const Options& options, Communicator& communicator, Gather& gathe
   }
 }
 
+// What a rank tells at the end, once its connections are gone.
+struct LastWords {
+  Account account{};
+  std::string routes;
+};
+
 // Rank 0 prints the account of all; everybody learns the number of wrong elements.
-Result<std::uint64_t> conclude(Gather& gather, Report& report, const Account& own, bool is_first) {
-  const Result<std::vector<std::string>> texts = gather.to_rank_0(to_text(own));
+Result<std::uint64_t> conclude(Gather& gather, Report& report, const LastWords& own,
+                               bool is_first) {
+  const Result<std::vector<std::string>> texts = gather.to_rank_0(to_text(own.account));
   if (!texts.ok()) return texts.error();
+  const Result<std::vector<std::string>> routes = gather.to_rank_0(own.routes);
+  if (!routes.ok()) return routes.error();
   if (is_first) {
     Account all;
     for (const std::string& text : texts.value()) {
@@ -125,44 +128,40 @@ Result<std::uint64_t> conclude(Gather& gather, Report& report, const Account& ow
       if (!account.ok()) return account.error();
       all.add(account.value());
     }
-    report.end(all);
+    report.end(all, routes.value());
   }
   const Result<std::string> wrong = gather.from_rank_0(std::to_string(report.wrong()));
   if (!wrong.ok()) return wrong.error();
   return wrong.value() == "0" ? std::uint64_t{0} : std::uint64_t{1};
 }
 
-struct Endpoints {
-  Endpoint& network;
-  Endpoint* same_host = nullptr;  // null: not wanted
-};
-
-Result<std::uint64_t> run_joined(const Options& options, const Endpoints& endpoints, Job& job) {
-  Endpoint& endpoint = endpoints.network;
-  CommunicatorOptions group = communicator_options(options, job);
-  group.same_host = endpoints.same_host;
-  Result<std::unique_ptr<Communicator>> created =
-      Communicator::create(endpoint, job.store(), group);
-  if (!created.ok()) return created.error();
-  Communicator& communicator = *created.value();
+Result<std::uint64_t> run_joined(const Options& options, const OpenedGroup& group, Job& job) {
+  Communicator& communicator = *group.communicator;
   Gather gather(job.store(), *options.rank, options.ranks,
                 seconds(options.timeout_s * kGatherPatience));
   const bool is_first = *options.rank == 0;
   Report report(options, options.ranks);
-  const Result<std::vector<std::string>> who = gather.to_rank_0(who_am_i(job.launch(), endpoint));
+  const Result<std::vector<std::string>> who = gather.to_rank_0(who_am_i(job.launch(), group));
   if (!who.ok()) return who.error();
   if (is_first && !options.is_tuning) report.begin(who.value());
   if (Status status = measure(options, communicator, gather, report); !status.ok()) {
     return status.error();
   }
-  const Account own = take_account(endpoint, communicator.connections());
+  const LastWords own{.account = take_account(group),
+                      .routes = routes_to_json(communicator.links())};
   communicator.close();
   if (options.is_tuning) return std::uint64_t{0};
   return conclude(gather, report, own, is_first);
 }
 
-Result<std::uint64_t> run_group(const Options& options, const Endpoints& endpoints, Job& job) {
-  Result<std::uint64_t> wrong = run_joined(options, endpoints, job);
+// The endpoints outlive this, for their traces.
+Result<std::uint64_t> run_group(const Options& options, const GroupOptions& wanted, Job& job,
+                                OpenedGroup& group) {
+  Result<OpenedGroup> opened = open_group(job.store(), wanted);
+  if (opened.ok()) group = std::move(opened).value();
+  Result<std::uint64_t> wrong =
+      opened.ok() ? run_joined(options, group, job) : Result<std::uint64_t>(opened.error());
+  group.communicator.reset();
   const Duration patience = wrong.ok() ? seconds(options.timeout_s * kGatherPatience) : kErrorGrace;
   if (Status status = job.leave(patience); !status.ok() && wrong.ok()) return status.error();
   return wrong;
@@ -173,15 +172,6 @@ Result<std::uint64_t> run_group(const Options& options, const Endpoints& endpoin
 int complain(std::string_view sentence, int exit_code) {
   return tools::complain("coll", sentence, exit_code);
 }
-
-namespace {
-
-std::string scheme_of(const Options& options) {
-  const std::size_t end = options.address.find("://");
-  return (end == std::string::npos ? options.provider : options.address.substr(0, end)) + "://";
-}
-
-}  // namespace
 
 int run_rank(Options options) {
   JobOptions joining{.rendezvous = options.rendezvous,
@@ -194,25 +184,19 @@ int run_rank(Options options) {
   options.rank = job.value()->launch().rank;
   options.ranks = job.value()->launch().ranks;
   const Settings& settings = options.settings;
-  OpenOptions open{.endpoint = settings.endpoint, .udp = settings.udp, .shm = settings.shm};
-  open.faults = options.faults;
-  open.endpoint.has_guardian = true;
-  tools::trace_to(options.trace, origin_of(settings, "trace_events") != "default", open.endpoint);
-  Result<std::unique_ptr<Endpoint>> endpoint = open_endpoint(scheme_of(options), open);
-  if (!endpoint.ok()) {
-    const bool is_usage = endpoint.error().code() == ErrorCode::kInvalidArgument;
-    return complain(endpoint.error().message(), is_usage ? 2 : 1);
-  }
-  // Refused by Communicator::create() where it is needed and not there.
-  std::unique_ptr<Endpoint> same_host;
-  if (options.has_same_host) {
-    Result<std::unique_ptr<Endpoint>> opened = open_endpoint("shm://", open);
-    if (!opened.ok()) return complain(opened.error().message(), 1);
-    same_host = std::move(opened).value();
-  }
-  const Result<std::uint64_t> wrong = run_group(
-      options, {.network = *endpoint.value(), .same_host = same_host.get()}, *job.value());
-  const Status traced = endpoint.value()->write_trace();
+  GroupOptions wanted{
+      .communicator = communicator_options(options, *job.value()),
+      .provider = options.provider,
+      .open = {.endpoint = settings.endpoint, .udp = settings.udp, .shm = settings.shm}};
+  wanted.open.faults = options.faults;
+  wanted.open.endpoint.has_guardian = true;
+  tools::trace_to(options.trace, origin_of(settings, "trace_events") != "default",
+                  wanted.open.endpoint);
+  OpenedGroup group;
+  const Result<std::uint64_t> wrong = run_group(options, wanted, *job.value(), group);
+  Status traced = ok_status();
+  for (Endpoint* endpoint : {group.network.get(), group.same_host.get()})
+    if (endpoint != nullptr && traced.ok()) traced = endpoint->write_trace();
   if (!wrong.ok()) return complain(wrong.error().message(), 1);
   int exit_code = wrong.value() == 0 ? tools::kExitOk : tools::kExitFailure;
   if (!traced.ok()) exit_code = complain(traced.error().message(), tools::kExitFailure);

@@ -44,10 +44,11 @@ void Report::print(const std::string& text) const {
 void Report::begin(std::span<const std::string> who) {
   who_.assign(who.begin(), who.end());
   std::string text = absl::StrFormat(
-      "# spindrift coll %s: %d ranks, congestion control %s, paths %d by %s, slices of %d "
-      "bytes%s%s\n",
-      operation_of(options_.collective).name, ranks_, options_.connection.congestion_control,
-      options_.connection.path_count, options_.connection.path_selector, options_.slice_bytes,
+      "# spindrift coll %s: %d ranks, provider %s, congestion control %s, paths %d by %s, slices "
+      "of %d bytes%s%s\n",
+      operation_of(options_.collective).name, ranks_, options_.provider,
+      options_.connection.congestion_control, options_.connection.path_count,
+      options_.connection.path_selector, options_.slice_bytes,
       options_.faults.empty() ? "" : ", faults on purpose: ", options_.faults);
   if (options_.workload.empty()) {
     absl::StrAppendFormat(&text,
@@ -131,9 +132,9 @@ double Report::average_bus_gbs() const {
   return places == 0 ? 0 : sum / static_cast<double>(places);
 }
 
-void Report::end(const Account& account) {
+void Report::end(const Account& account, std::span<const std::string> routes) {
   if (options_.is_json) {
-    const std::string text = json(account) + "\n";
+    const std::string text = json(account, routes) + "\n";
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
     return;
@@ -144,7 +145,7 @@ void Report::end(const Account& account) {
   print(describe(account, ranks_));
 }
 
-std::string Report::json(const Account& account) const {
+std::string Report::json(const Account& account, std::span<const std::string> routes) const {
   nlohmann::json out{{"collective", std::string(to_string(options_.collective))},
                      {"ranks", ranks_},
                      {"type", std::string(to_string(options_.type))},
@@ -183,6 +184,9 @@ std::string Report::json(const Account& account) const {
     out["exposed_ms"] = exposed_ms();
     out["steps_per_second"] = steps_per_second();
   }
+  out["provider"] = options_.provider;
+  for (const std::string& route : routes)
+    out["links"].push_back(nlohmann::json::parse(route));
   out["transport"] = nlohmann::json::parse(to_text(account));
   return out.dump(2);
 }

@@ -22,7 +22,8 @@ class Report final {
   void begin_table();
   void add_row(const Row& row);
   void add_workload(std::span<const Bucket> buckets, const ReplayResult& result);
-  void end(const Account& account);
+  // `routes`: a JSON array per rank.
+  void end(const Account& account, std::span<const std::string> routes);
 
   std::uint64_t wrong() const { return wrong_; }
 
@@ -32,7 +33,7 @@ class Report final {
   double exposed_ms() const;
   double steps_per_second() const;
   void print(const std::string& text) const;
-  std::string json(const Account& account) const;
+  std::string json(const Account& account, std::span<const std::string> routes) const;
 
   const Options& options_;
   const std::uint32_t ranks_;

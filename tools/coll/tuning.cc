@@ -160,6 +160,10 @@ Status tune(const Options& options, Communicator& communicator) {
   if (communicator.ranks() < 2) {
     return Error(ErrorCode::kInvalidArgument, "there is nothing to measure with one rank");
   }
+  const std::vector<RankLink> links = communicator.links();
+  const bool is_near = std::all_of(links.begin(), links.end(), [](const RankLink& link) {
+    return link.address.starts_with("shm://");
+  });
   Result<CostModel> found = Tuner(communicator).run();
   if (!found.ok()) return found.error();
   if (*options.rank != 0) return ok_status();
@@ -172,11 +176,11 @@ Status tune(const Options& options, Communicator& communicator) {
   Result<CostModel> stored = collectives::load_cost_model(file);
   CostModel model = stored.ok() ? std::move(stored).value() : CostModel{};
   const LinkCosts& measured = found.value().network;
-  (options.has_same_host ? model.near : model.network) = measured;
+  (is_near ? model.near : model.network) = measured;
   model.factors = found.value().factors;
   if (Status status = collectives::save_cost_model(file, model); !status.ok()) return status;
   std::cout << absl::StrFormat("%s: latency %.2f us, %.2f us for each further message, %.2f GB/s\n",
-                               options.has_same_host ? "same host" : "network", measured.latency_us,
+                               is_near ? "same host" : "network", measured.latency_us,
                                measured.overhead_us, measured.bandwidth_gbps);
   for (const auto& [name, factor] : model.factors)
     std::cout << absl::StrFormat("  %-32s %.2f of the bandwidth\n", name, factor);
