@@ -303,6 +303,7 @@ TEST_P(ProviderContract, SurvivesOneByteMoreThanTheMaximum) {
 
 TEST_P(ProviderContract, KeepsTheBoundariesOfBursts) {
   for (const std::size_t bytes : {1U, 64U, 1000U, 1408U, 4096U}) {
+    if (bytes >= limit()) continue;
     std::vector<Outgoing> packets;
     for (std::size_t i = 0; i < 70; ++i)
       packets.push_back(Outgoing{pattern(bytes, i), 0, 1});

@@ -7,7 +7,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "spindrift/version.h"
+
 #include "providers/memory/memory_network.h"
+#include "providers/module/export_packet_io.h"
+#include "providers/module/foreign_packet_io.h"
 #include "providers/udp/udp_io.h"
 #include "providers/wrap/fault_io.h"
 #include "providers/wrap/pcap_io.h"
@@ -80,6 +84,31 @@ class FaultWorld final : public MemoryWorld {
   }
 };
 
+// Through the border to shared objects, as if the memory network were in one.
+class ModuleWorld final : public MemoryWorld {
+ public:
+  ModuleWorld() : MemoryWorld(false) {}
+  std::unique_ptr<PacketIo> open(std::size_t host) override {
+    inside() = MemoryWorld::open(host).release();
+    ProviderModule module;
+    module.library_version = kVersion.data();
+    module.name = "memory";
+    module.probe = [](const ModuleErrorSink*) { return true; };
+    module.open = [](const char*, std::size_t, const ModuleErrorSink*) -> void* {
+      return inside();
+    };
+    module.packet_io = packet_io_functions();
+    EXPECT_TRUE(check_provider_module(&module, "memory").ok());
+    return std::move(open_provider_module(module, "memory://")).value();
+  }
+
+ private:
+  static PacketIo*& inside() {
+    static PacketIo* io = nullptr;
+    return io;
+  }
+};
+
 class PcapWorld final : public MemoryWorld {
  public:
   PcapWorld() : MemoryWorld(false) {}
@@ -135,6 +164,7 @@ std::vector<ProviderWorldInfo> provider_worlds() {
       {"memory_in_place", makes<MemoryWorld>(false)},
       {"fault", makes<FaultWorld>()},
       {"pcap", makes<PcapWorld>()},
+      {"module", makes<ModuleWorld>()},
   };
 }
 

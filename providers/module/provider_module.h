@@ -1,0 +1,100 @@
+#pragma once
+// The border to providers in shared objects of their own, which bring libraries that Spindrift does
+// not link (DPDK, ...). Both sides are built from one source; the sizes and the version in the
+// table refuse others. Only plain data and function pointers cross: no object, no exception, no
+// memory that the other side would have to free.
+//
+// Such a shared object exports
+//   extern "C" const spindrift::ProviderModule* spindrift_provider_module();
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "spindrift/provider.h"
+
+namespace spindrift {
+
+inline constexpr std::uint32_t kProviderModuleVersion = 1;
+inline constexpr const char* kProviderModuleSymbol = "spindrift_provider_module";
+
+static_assert(std::is_trivially_copyable_v<RxPacket> && std::is_standard_layout_v<RxPacket>);
+static_assert(std::is_trivially_copyable_v<TxPacket> && std::is_standard_layout_v<TxPacket>);
+static_assert(std::is_trivially_copyable_v<IoError> && std::is_standard_layout_v<IoError>);
+static_assert(std::is_trivially_copyable_v<NetAddress> && std::is_standard_layout_v<NetAddress>);
+
+// Where an error goes: valid during the call. `code` is an ErrorCode.
+struct ModuleErrorSink {
+  void (*report)(void* to, std::uint32_t code, const char* text, std::size_t bytes) = nullptr;
+  void* to = nullptr;
+};
+
+// PacketIoCaps without its name.
+struct ModuleCaps {
+  std::uint32_t max_packet_bytes = 0;
+  std::uint32_t max_burst_bytes = 0;
+  std::uint32_t frame_overhead_bytes = 0;
+  std::uint16_t max_burst_packets = 1;
+  std::uint16_t batch = 0;
+  std::uint16_t entropies = 0;
+  std::uint8_t has_ecn = 0;
+  std::uint8_t echoes_telemetry = 0;
+  std::uint8_t has_rx_timestamp = 0;
+  std::uint8_t copies_on_send = 0;
+  std::uint64_t receive_buffer_bytes = 0;
+  std::uint64_t link_rate_bps = 0;
+  std::int64_t host_latency_ns = 0;
+};
+
+// One per function of PacketIo, with `self` in front. Functions that may fail return false after
+// having reported why.
+struct ModulePacketIo {
+  void (*destroy)(void* self) = nullptr;
+  void (*caps)(const void* self, ModuleCaps* out) = nullptr;
+  std::int64_t (*now_ns)(const void* self) = nullptr;
+  bool (*add_rail)(void* self, const NetAddress* local, std::uint16_t* rail,
+                   const ModuleErrorSink* sink) = nullptr;
+  // The first `capacity` of them; how many there are.
+  std::size_t (*rails)(const void* self, NetAddress* out, std::size_t capacity) = nullptr;
+  std::size_t (*expand)(const void* self, const NetAddress* wildcard, NetAddress* out,
+                        std::size_t capacity) = nullptr;
+  bool (*source_for)(const void* self, const NetAddress* remote, NetAddress* out,
+                     const ModuleErrorSink* sink) = nullptr;
+  std::uint32_t (*max_packet_bytes)(const void* self, std::uint16_t rail,
+                                    const NetAddress* remote) = nullptr;
+  bool (*open_entropies)(void* self, std::uint16_t rail, std::uint16_t count,
+                         const ModuleErrorSink* sink) = nullptr;
+  std::size_t (*receive)(void* self, RxPacket* out, std::size_t count) = nullptr;
+  void (*release)(void* self, const RxPacket* packets, std::size_t count) = nullptr;
+  std::size_t (*reserve)(void* self, TxPacket* out, std::size_t count) = nullptr;
+  void (*send)(void* self, const TxPacket* packets, std::size_t count) = nullptr;
+  std::uint64_t (*released)(const void* self) = nullptr;
+  std::size_t (*poll_errors)(void* self, IoError* out, std::size_t count) = nullptr;
+  std::size_t (*wait_fds)(const void* self, int* out, std::size_t capacity) = nullptr;
+  bool (*has_unsent)(const void* self) = nullptr;
+  void (*counters)(const void* self,
+                   void (*write)(void* to, const char* name, std::size_t bytes,
+                                 std::uint64_t value),
+                   void* to) = nullptr;
+};
+
+struct ProviderModule {
+  std::size_t struct_size = sizeof(ProviderModule);
+  std::uint32_t version = kProviderModuleVersion;
+  std::uint32_t rx_packet_bytes = sizeof(RxPacket);
+  std::uint32_t tx_packet_bytes = sizeof(TxPacket);
+  std::uint32_t io_error_bytes = sizeof(IoError);
+  std::uint32_t packet_io_bytes = sizeof(ModulePacketIo);
+  std::uint32_t caps_bytes = sizeof(ModuleCaps);
+  const char* library_version = nullptr;  // kVersion, ended by zero
+  const char* name = nullptr;             // the scheme
+  // Whether this host can use it; says why not.
+  bool (*probe)(const ModuleErrorSink* sink) = nullptr;
+  // `url` is what the user wrote, "dpdk://...". Null after having reported why.
+  void* (*open)(const char* url, std::size_t bytes, const ModuleErrorSink* sink) = nullptr;
+  ModulePacketIo packet_io{};
+};
+
+using ProviderModuleEntry = const ProviderModule* (*)();
+
+}  // namespace spindrift

@@ -1,0 +1,73 @@
+// Tables of modules that must not be used are refused, with the reason.
+#include "providers/module/foreign_packet_io.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "spindrift/version.h"
+
+#include "providers/module/export_packet_io.h"
+
+namespace spindrift {
+namespace {
+
+using ::testing::HasSubstr;
+
+ProviderModule good() {
+  ProviderModule module;
+  module.library_version = kVersion.data();
+  module.name = "foo";
+  module.probe = [](const ModuleErrorSink* sink) {
+    report(*sink, Error(ErrorCode::kUnavailable, "no foo is plugged in"));
+    return false;
+  };
+  module.open = [](const char* url, std::size_t bytes, const ModuleErrorSink* sink) -> void* {
+    report(*sink, Error(ErrorCode::kNotFound, "nothing at " + std::string(url, bytes)));
+    return nullptr;
+  };
+  module.packet_io = packet_io_functions();
+  return module;
+}
+
+std::string refusal(const ProviderModule& module) {
+  const Status status = check_provider_module(&module, "foo");
+  return status.ok() ? std::string() : status.error().message();
+}
+
+TEST(ProviderModule, OfThisBuildIsTaken) {
+  EXPECT_EQ(refusal(good()), "");
+}
+
+TEST(ProviderModule, OfAnotherBuildIsRefused) {
+  ProviderModule module = good();
+  module.version = 2;
+  EXPECT_THAT(refusal(module), HasSubstr("another version"));
+  module = good();
+  module.rx_packet_bytes += 8;
+  EXPECT_THAT(refusal(module), HasSubstr("another version"));
+  module = good();
+  module.library_version = "9.9.9";
+  EXPECT_THAT(refusal(module), HasSubstr("another version"));
+  module = good();
+  module.name = "bar";
+  EXPECT_THAT(refusal(module), HasSubstr("not the provider foo"));
+  module = good();
+  module.packet_io.release = nullptr;
+  EXPECT_THAT(refusal(module), HasSubstr("function is missing"));
+  EXPECT_FALSE(check_provider_module(nullptr, "foo").ok());
+}
+
+TEST(ProviderModule, GivesItsOwnErrors) {
+  const ProviderModule module = good();
+  const Status probed = probe_provider_module(module);
+  ASSERT_FALSE(probed.ok());
+  EXPECT_EQ(probed.error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(probed.error().message(), "no foo is plugged in");
+  const auto opened = open_provider_module(module, "foo://x");
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(opened.error().message(), "nothing at foo://x");
+}
+
+}  // namespace
+}  // namespace spindrift
