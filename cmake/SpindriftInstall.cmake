@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 # Both libraries are made of the objects of the parts.
 set(objects)
-foreach(part base wire paths cc transport provider_shm provider_udp provider_wrap collectives plugins)
+foreach(part base wire paths cc transport provider_module provider_shm provider_udp provider_wrap collectives plugins)
   list(APPEND objects $<TARGET_OBJECTS:spindrift_${part}>)
 endforeach()
 set(libraries absl::strings absl::str_format Threads::Threads hwy isal pcap ${CMAKE_DL_LIBS})
@@ -34,6 +34,10 @@ install(TARGETS spindrift_api spindrift_shared EXPORT spindriftTargets FILE_SET 
 # A file of its own: who links the shared library does not need what the static one needs.
 install(TARGETS spindrift_static EXPORT spindriftStaticTargets)
 install(TARGETS spindrift_tool)
+# Loaded on demand (plugins/provider_modules.cc).
+if(TARGET spindrift_module_dpdk)
+  install(TARGETS spindrift_module_dpdk LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/spindrift)
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/spindrift)

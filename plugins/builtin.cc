@@ -10,6 +10,7 @@
 
 #include "cc/algorithms.h"
 #include "plugins/plugin_loader.h"
+#include "plugins/provider_modules.h"
 #include "providers/shm/shm_fabric.h"
 #include "providers/udp/udp_io.h"
 #include "providers/wrap/fault_io.h"
@@ -38,6 +39,7 @@ Registry make_registry() {
   }
   registry.add(udp_provider());
   registry.add(shm_provider());
+  registry.add(dpdk_provider());
   return registry;
 }
 
@@ -133,8 +135,10 @@ Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
   if (!opened.ok()) return opened.error();
   auto wrapped = wrap(std::move(opened.value()), options);
   if (!wrapped.ok()) return wrapped.error();
-  const Status rails = add_rails(*wrapped.value(), url.value());
-  if (!rails.ok()) return rails.error();
+  if (!names_devices(url.value().scheme)) {
+    const Status rails = add_rails(*wrapped.value(), url.value());
+    if (!rails.ok()) return rails.error();
+  }
   return Endpoint::create(std::move(wrapped.value()), options.endpoint, builtin_registry());
 }
 

@@ -7,6 +7,8 @@
 
 #include "spindrift/open.h"
 
+#include "plugins/provider_modules.h"
+
 namespace spindrift {
 namespace {
 
@@ -47,7 +49,9 @@ Result<OpenedGroup> open_group(Store& store, const GroupOptions& options) {
   const bool is_one_host = choice == kSameHost || scheme_of(group.address) == kSameHost;
   if (is_one_host && scheme_of(group.address) != kSameHost) group.address = group.same_host_address;
   OpenedGroup opened;
-  auto network = open_endpoint(scheme_of(group.address) + "://", options.open);
+  const ListenAddresses addresses = listen_addresses(group.address, 0);
+  group.address = addresses.listen;
+  auto network = open_endpoint(addresses.open, options.open);
   if (!network.ok()) return network.error();
   opened.network = std::move(network).value();
   const bool is_about_packets = !options.open.faults.empty() || !options.open.capture.empty();

@@ -5,6 +5,7 @@
 #include "spindrift/address.h"
 
 #include "absl/strings/str_format.h"
+#include "plugins/provider_modules.h"
 #include "providers/wrap/fault_spec.h"
 
 namespace spindrift::tools {
@@ -42,6 +43,7 @@ Status check_url(std::string_view url, AddressUse use, const Registry& registry)
                                  parsed.value().scheme));
   }
   if (provider.value()->open_fabric != nullptr) return ok_status();  // names of its own
+  if (names_devices(parsed.value().scheme) && use == AddressUse::kListen) return ok_status();
   for (const std::string& host : parsed.value().hosts) {
     const Result<NetAddress> address = parse_net_address(host, kDefaultPort);
     if (!address.ok()) return address.error();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "plugins/provider_modules.h"
 #include "tools/perf/units.h"
 #include "tools/usage.h"
 
@@ -105,6 +106,9 @@ void declare_transport(CLI::App& app, PerfArguments* a) {
   app.add_option("--crc", a->crc, "auto (between hosts; default), on or off")->group(group);
   app.add_option("--dscp", a->dscp, "of data packets, 0..63")->group(group);
   app.add_option("--deadline", a->deadline, "of each operation: 5s, 200ms (none)")->group(group);
+  app.add_option("--device", a->device,
+                 "client: the device to use, with its options (dpdk://net_memif0?ip=...)")
+      ->group(group);
   app.add_option("--rails", a->rails, "local addresses to use, separated by commas")->group(group);
   app.add_option("--fault", a->faults,
                  "faults on purpose on what this side sends and receives; with local, on both "
@@ -129,12 +133,30 @@ Status check_listen(const PerfArguments& a, const Registry& registry, PerfOption
   return tools::check_url(out->listen_address, tools::AddressUse::kListen, registry);
 }
 
+// A client of a provider that names devices says which; nobody else does.
+Status check_device(const PerfArguments& a, const Registry& registry, PerfOptions* out) {
+  const auto scheme_of = [](const std::string& url) { return url.substr(0, url.find("://")); };
+  const std::string& peer = out->mode == Mode::kLocal ? out->listen_address : out->server_address;
+  const bool needs_device = names_devices(scheme_of(peer));
+  if (!a.device) {
+    if (!needs_device) return ok_status();
+    return usage(scheme_of(peer) + " needs --device: which one this side uses, as in " +
+                 scheme_of(peer) + "://net_memif0?ip=10.0.0.1/24");
+  }
+  if (!needs_device || scheme_of(*a.device) != scheme_of(peer))
+    return usage("--device " + *a.device + " does not go with the address " + peer);
+  if (a.rails) return usage("--rails does not go with --device, whose option ip names the rails");
+  out->device = *a.device;
+  return tools::check_url(*a.device, tools::AddressUse::kListen, registry);
+}
+
 Status check_server(const PerfArguments& a, const Registry& registry, PerfOptions* out) {
   const bool chooses_test =
       a.operation || a.test || a.size || a.has_all_sizes || a.is_bidirectional || a.depth ||
       a.post_batch || a.connections || a.duration || a.iterations || a.warmup || a.has_verify ||
       a.min_mb_per_s || a.max_latency_us || a.has_json || a.congestion_control || a.path_selector ||
-      a.loss_rule || a.paths || a.burst || a.mtu || a.crc || a.dscp || a.deadline || a.rails;
+      a.loss_rule || a.paths || a.burst || a.mtu || a.crc || a.dscp || a.deadline || a.rails ||
+      a.device;
   if (chooses_test) {
     return usage(
         "the client chooses the test and the transport; give the server only --listen, "
@@ -345,6 +367,8 @@ Result<PerfOptions> check_arguments(const PerfArguments& a, const Registry& regi
     if (!usable.ok()) return usable.error();
   }
   out.server_address = a.target.find("://") == std::string::npos ? "udp://" + a.target : a.target;
+  Status device = check_device(a, registry, &out);
+  if (!device.ok()) return device.error();
   if (a.rails) {
     for (const std::string& rail : std::vector<std::string>(absl::StrSplit(
              absl::string_view(a.rails->data(), a.rails->size()), ',', absl::SkipEmpty()))) {

@@ -48,6 +48,7 @@ struct PerfArguments {
   std::optional<std::string> capture{};
   std::optional<std::string> trace{};
   std::optional<std::string> rails{};
+  std::optional<std::string> device{};
   bool has_guardian = false;
 
   bool has_json = false;

@@ -21,6 +21,7 @@ constexpr std::uint32_t kTurnsPerProgress = 1024;
 
 // Rails lose their port: any free one will do.
 std::string local_address_for(const PerfOptions& options) {
+  if (!options.device.empty()) return options.device;
   const std::string scheme =
       options.server_address.substr(0, options.server_address.find("://") + 3);
   std::string out = scheme;

@@ -31,6 +31,7 @@ struct PerfOptions {
 
   TransportChoice transport{};
   std::vector<std::string> rails{};
+  std::string device{};  // of the client, where its provider names devices; "dpdk://..."
   std::string faults;
   bool has_corruption = false;  // among the faults: every connection has CRC
   std::string capture;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "plugins/provider_modules.h"
 #include "tools/exit_codes.h"
 #include "tools/perf/account.h"
 #include "tools/perf/bandwidth.h"
@@ -50,12 +51,11 @@ int Server::run() {
 }
 
 Status Server::start() {
-  Result<std::unique_ptr<Endpoint>> endpoint = open_perf_endpoint(
-      options_.listen_address.substr(0, options_.listen_address.find("://") + 3), options_);
+  const ListenAddresses addresses = listen_addresses(options_.listen_address, kDefaultPort);
+  Result<std::unique_ptr<Endpoint>> endpoint = open_perf_endpoint(addresses.open, options_);
   if (!endpoint.ok()) return endpoint.error();
   endpoint_ = std::move(endpoint).value();
-  const Result<ListenerId> listener =
-      endpoint_->listen(options_.listen_address, {.backlog = kBacklog});
+  const Result<ListenerId> listener = endpoint_->listen(addresses.listen, {.backlog = kBacklog});
   return listener.ok() ? ok_status() : Status(listener.error());
 }
 

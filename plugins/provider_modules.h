@@ -1,0 +1,36 @@
+#pragma once
+// Providers that come as shared objects of their own, libspindrift-NAME.so, because of what they
+// need installed. Loaded when an address or `spindrift info` asks for one, and kept for ever.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spindrift/provider.h"
+
+namespace spindrift {
+
+// The scheme "dpdk".
+const ProviderInfo& dpdk_provider();
+
+// Whether addresses of this scheme, where they open an endpoint, name devices, whose IP addresses
+// are among the options ("dpdk://net_memif0?ip=10.0.0.1/24"). Where they listen or connect, they
+// name IP addresses as others do.
+inline bool names_devices(std::string_view scheme) {
+  return scheme == "dpdk";
+}
+
+// What to open an endpoint with, and what to listen on, when a user says where to listen: two
+// things where addresses name devices. `device_port` is then the port, on all of their addresses.
+struct ListenAddresses {
+  std::string open;
+  std::string listen;
+};
+ListenAddresses listen_addresses(const std::string& address, std::uint16_t device_port);
+
+// Where modules are looked for, in this order: what SPINDRIFT_MODULES names (folders, separated by
+// colons), and "spindrift" beside the library and beside the library folder of an installed
+// program.
+std::vector<std::string> provider_module_folders();
+
+}  // namespace spindrift

@@ -1,0 +1,162 @@
+#include "providers/dpdk/dpdk_receiver.h"
+
+#include <algorithm>
+
+#include "providers/dpdk/eal.h"
+#include "providers/monotonic_clock.h"
+#include "transport/base/check.h"
+
+namespace spindrift {
+namespace {
+
+// More than an endpoint holds at a time; grown once when it holds more.
+constexpr std::size_t kHeldAtFirst = 1024;
+
+void prefetch(const void* address) {
+  __builtin_prefetch(address, 0, 3);
+}
+
+}  // namespace
+
+DpdkReceiver::DpdkReceiver(std::size_t ports) : next_queue_(ports, 0) {
+  held_.resize(kHeldAtFirst);
+  free_.reserve(kHeldAtFirst);
+  for (std::uint32_t i = kHeldAtFirst; i > 0; --i)
+    free_.push_back(i - 1);
+}
+
+DpdkReceiver::~DpdkReceiver() {
+  if (!is_eal_usable()) return;
+  for (rte_mbuf* frame : held_)
+    rte_pktmbuf_free(frame);
+}
+
+std::size_t DpdkReceiver::receive(std::span<const std::unique_ptr<PortUse>> uses,
+                                  std::span<const DpdkRail> rails, std::span<RxPacket> out) {
+  std::size_t count = 0;
+  std::array<rte_mbuf*, kBurst> frames{};
+  for (std::size_t i = 0; i < uses.size() && count < out.size(); ++i) {
+    PortUse& use = *uses[i];
+    PortDevice& device = use.port->device();
+    const std::size_t most = std::min(out.size() - count, frames.size());
+    std::size_t taken = device.receive(use.queue, std::span(frames).first(most));
+    if (taken == 0) taken = use.mailbox.take(std::span(frames).first(most));
+    // Queues whose endpoints do not look, or that no endpoint has.
+    if (taken == 0 && device.queues() > 1) {
+      next_queue_[i] = static_cast<std::uint16_t>((next_queue_[i] + 1) % device.queues());
+      taken = device.receive(next_queue_[i], std::span(frames).first(most));
+    }
+    if (taken == 0) continue;
+    count += take_in({std::span(frames).first(taken), &use, rails}, out.subspan(count));
+  }
+  packets_ += count;
+  return count;
+}
+
+const DpdkRail* DpdkReceiver::rail_of(const Burst& burst, const ParsedFrame& parsed) const {
+  const std::size_t bytes = ip_address_bytes(parsed.family);
+  const std::byte* destination = parsed.ip.data() + (parsed.family == 6 ? 24 : 16);
+  for (const DpdkRail& rail : burst.rails) {
+    const auto entropy =
+        static_cast<std::uint16_t>(parsed.destination_port - rail.first_entropy_port);
+    const bool is_port = parsed.destination_port == rail.address.port || entropy < rail.entropies;
+    if (is_port && rail.use == burst.use && rail.address.family == parsed.family &&
+        std::memcmp(rail.address.ip.data(), destination, bytes) == 0)
+      return &rail;
+  }
+  return nullptr;
+}
+
+bool DpdkReceiver::is_damaged(const rte_mbuf& frame, const ParsedFrame& parsed) {
+  const std::uint64_t verdict = frame.ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+  if (verdict == RTE_MBUF_F_RX_L4_CKSUM_GOOD) return false;
+  // What never was on a wire carries a sum of its pseudo header only, and says so.
+  if (verdict == RTE_MBUF_F_RX_L4_CKSUM_NONE) return false;
+  return verdict == RTE_MBUF_F_RX_L4_CKSUM_BAD || !is_udp_checksum_right(parsed);
+}
+
+// A frame in several pieces does not fit our pool's packets: it is longer than the MTU.
+rte_mbuf* DpdkReceiver::single(rte_mbuf* frame) {
+  if (frame->nb_segs == 1) [[likely]]
+    return frame;
+  ++scattered_;
+  if (rte_pktmbuf_linearize(frame) == 0) return frame;
+  rte_pktmbuf_free(frame);
+  return nullptr;
+}
+
+std::uint32_t DpdkReceiver::hold(rte_mbuf* frame) {
+  if (free_.empty()) {
+    const auto grown = static_cast<std::uint32_t>(held_.size());
+    held_.resize(grown * std::size_t{2});
+    for (std::uint32_t i = 2 * grown; i > grown; --i)
+      free_.push_back(i - 1);
+  }
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  held_[slot] = frame;
+  return slot;
+}
+
+std::size_t DpdkReceiver::take_in(const Burst& burst, std::span<RxPacket> out) {
+  const Time arrival = monotonic_now();
+  const auto vlan = static_cast<std::uint16_t>(burst.use->port->options().vlan);
+  std::size_t count = 0;
+  for (const rte_mbuf* frame : burst.frames)
+    prefetch(rte_pktmbuf_mtod(frame, const void*));
+  for (std::size_t i = 0; i < burst.frames.size(); ++i) {
+    rte_mbuf* frame = single(burst.frames[i]);
+    if (frame == nullptr) continue;
+    ParsedFrame parsed;
+    const FrameVerdict verdict = parse_frame(
+        {rte_pktmbuf_mtod(frame, const std::byte*), rte_pktmbuf_data_len(frame)}, parsed);
+    const DpdkRail* rail = nullptr;
+    if (verdict == FrameVerdict::kUdp && parsed.vlan == vlan) rail = rail_of(burst, parsed);
+    if (rail == nullptr) [[unlikely]] {
+      burst.use->port->take_in(frame, verdict, parsed, arrival);
+      continue;
+    }
+    if (is_damaged(*frame, parsed)) [[unlikely]] {
+      ++bad_checksums_;
+      rte_pktmbuf_free(frame);
+      continue;
+    }
+    RxPacket& packet = out[count++];
+    packet = RxPacket{};
+    packet.bytes = parsed.payload;
+    packet.arrival = arrival;
+    packet.source = parsed.source();
+    packet.rail = static_cast<std::uint16_t>(rail - burst.rails.data());
+    packet.ecn = static_cast<Ecn>(parsed.traffic_class & 3U);
+    packet.dscp = static_cast<std::uint8_t>(parsed.traffic_class >> 2U);
+    packet.buffer = hold(frame);
+    bytes_ += parsed.payload.size();
+  }
+  return count;
+}
+
+void DpdkReceiver::release(std::span<const RxPacket> packets) {
+  std::array<rte_mbuf*, kBurst> frames{};
+  std::size_t count = 0;
+  for (const RxPacket& packet : packets) {
+    SPINDRIFT_CHECK(packet.buffer < held_.size());
+    rte_mbuf*& frame = held_[packet.buffer];
+    SPINDRIFT_CHECK(frame != nullptr);  // else released twice
+    frames[count++] = frame;
+    frame = nullptr;
+    free_.push_back(packet.buffer);
+    if (count < frames.size()) continue;
+    rte_pktmbuf_free_bulk(frames.data(), static_cast<unsigned>(count));
+    count = 0;
+  }
+  if (count != 0) rte_pktmbuf_free_bulk(frames.data(), static_cast<unsigned>(count));
+}
+
+void DpdkReceiver::counters(CounterWriter& out) const {
+  out.counter("rx_packets", packets_);
+  out.counter("rx_bytes", bytes_);
+  out.counter("rx_bad_checksums", bad_checksums_);
+  out.counter("rx_scattered", scattered_);
+}
+
+}  // namespace spindrift

@@ -1,0 +1,293 @@
+#include "providers/dpdk/dpdk_sender.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "providers/dpdk/checksum.h"
+#include "providers/dpdk/eal.h"
+#include "providers/dpdk/pools.h"
+#include "providers/monotonic_clock.h"
+#include "transport/base/check.h"
+
+namespace spindrift {
+namespace {
+
+static_assert(RTE_PKTMBUF_HEADROOM >= kMaxFrameHeaders);
+
+// A device that takes nothing for so long (its link is down, its peer stands still) loses what
+// waits, as a network would: what comes behind must not wait for ever.
+constexpr Duration kPatience = std::chrono::milliseconds(20);
+
+std::size_t slot_of(const TxPacket& packet) {
+  std::uint32_t tail = 0;
+  const std::size_t at = packet.to->family == 6 ? 12 : 0;
+  std::memcpy(&tail, packet.to->ip.data() + at, sizeof tail);
+  const std::uint64_t mixed =
+      (std::uint64_t{tail} << 32U | std::uint64_t{packet.to->port} << 16U | packet.rail) *
+      0x9E3779B97F4A7C15ULL;
+  return static_cast<std::size_t>(mixed >> 56U);
+}
+
+}  // namespace
+
+DpdkSender::DpdkSender(std::size_t ports) : ways_(kWays), queues_(ports) {}
+
+DpdkSender::~DpdkSender() {
+  if (!is_eal_usable()) return;
+  for (Queue& queue : queues_)
+    for (std::size_t i = queue.next; i < queue.count; ++i)
+      rte_pktmbuf_free(queue.frames[i]);
+  for (std::size_t i = 0; i < stashed_; ++i)
+    rte_pktmbuf_free(stash_[i]);
+  give_back_pool(pool_);
+}
+
+Status DpdkSender::open(std::span<const DeviceOptions> devices, int socket) {
+  DeviceOptions largest = devices.front();
+  for (const DeviceOptions& one : devices) {
+    largest.mtu = std::max(largest.mtu, one.mtu);
+    largest.mbufs = std::max(largest.mbufs, one.mbufs);
+    largest.ring = std::max(largest.ring, one.ring);
+  }
+  pool_ = take_pool(pool_wish(largest, socket));
+  if (pool_ != nullptr) return ok_status();
+  return Error(ErrorCode::kNoMemory,
+               "DPDK has no memory for packets to send: give it more, "
+               "SPINDRIFT_DPDK_EAL=\"-m 1024\", or ask for less with the options mbufs and mtu");
+}
+
+bool DpdkSender::fill_stash(std::size_t wanted) {
+  if (stashed_ >= wanted) return true;
+  const auto missing = static_cast<unsigned>(wanted - stashed_);
+  if (rte_pktmbuf_alloc_bulk(pool_, stash_.data() + stashed_, missing) == 0) {
+    stashed_ = wanted;
+    return true;
+  }
+  ++no_mbuf_;
+  while (stashed_ < wanted) {
+    rte_mbuf* one = rte_pktmbuf_alloc(pool_);
+    if (one == nullptr) return false;
+    stash_[stashed_++] = one;
+  }
+  return true;
+}
+
+std::size_t DpdkSender::reserve(std::span<const std::unique_ptr<PortUse>> uses,
+                                std::span<TxPacket> out) {
+  reserved_ = 0;
+  if (has_unsent()) flush(uses);
+  if (has_unsent()) return 0;
+  const std::size_t wanted = std::min(out.size(), kMaxPackets);
+  const std::size_t count = fill_stash(wanted) ? wanted : stashed_;
+  for (std::size_t i = 0; i < count; ++i) {
+    TxPacket& packet = out[i];
+    packet.header = {static_cast<std::byte*>(stash_[i]->buf_addr) + RTE_PKTMBUF_HEADROOM,
+                     kMaxHeaderBytes};
+    packet.to = nullptr;
+    packet.rail = 0;
+    packet.entropy = 0;
+    packet.payload_pieces = 0;
+    packet.trailer_bytes = 0;
+    packet.ecn = Ecn::kEct0;
+    packet.dscp = 0;
+  }
+  reserved_ = count;
+  return count;
+}
+
+void DpdkSender::look_up(Way& way, const DpdkRail& rail) {
+  Port& port = *rail.use->port;
+  way.generation = port.generation();
+  way.is_local = port.has_address(way.to);
+  const auto route = port.route(way.to);
+  way.has_route = route.has_value() && way.to.family == rail.address.family;
+  if (!way.has_route) return;
+  way.next_hop = route->next_hop;
+  FrameWay frame_way{.source_mac = port.mac(),
+                     .destination_mac = port.mac(),
+                     .source = rail.address,
+                     .destination = way.to,
+                     .vlan = static_cast<std::uint16_t>(port.options().vlan)};
+  way.is_known = way.is_local;
+  if (!way.is_local) {
+    const auto mac = port.resolve(way.next_hop, monotonic_now());
+    way.is_known = mac.has_value();
+    frame_way.destination_mac = mac.value_or(MacAddress{});
+  }
+  way.headers = FrameHeaders(frame_way);
+  way.max_packet_bytes = port.path_mtu(way.to) - ip_udp_bytes(way.to.family);
+  const bool needs_sum = way.to.family == 6 || port.options().checksum == ChecksumChoice::kOn;
+  way.checksum = !way.is_local && port.device().computes_checksums() ? UdpChecksum::kPseudoHeader
+                 : needs_sum                                         ? UdpChecksum::kFull
+                                                                     : UdpChecksum::kNone;
+}
+
+DpdkSender::Way& DpdkSender::way_of(std::span<const DpdkRail> rails, const TxPacket& packet) {
+  Way* way = last_way_;
+  if (way == nullptr || way->rail != packet.rail || way->to != *packet.to)
+    way = &ways_[slot_of(packet)];
+  last_way_ = way;
+  const DpdkRail& rail = rails[packet.rail];
+  const bool is_same = way->rail == packet.rail && way->to == *packet.to;
+  if (is_same && way->is_known && way->generation == rail.use->port->generation()) return *way;
+  way->to = *packet.to;
+  way->rail = packet.rail;
+  look_up(*way, rail);
+  return *way;
+}
+
+void DpdkSender::build(const Way& way, const DpdkRail& rail, const TxPacket& packet,
+                       rte_mbuf* frame) {
+  std::byte* const begin = packet.header.data();
+  std::byte* end = begin + packet.header.size();
+  for (std::size_t i = 0; i < packet.payload_pieces; ++i) {
+    const auto& piece = packet.payload[i];
+    if (!piece.empty()) std::memcpy(end, piece.data(), piece.size());
+    end += piece.size();
+  }
+  if (packet.trailer_bytes != 0) {
+    std::memcpy(end, packet.trailer.data(), packet.trailer_bytes);
+    end += packet.trailer_bytes;
+  }
+  const auto bytes = static_cast<std::uint32_t>(end - begin);
+  const std::uint16_t sum =
+      way.checksum == UdpChecksum::kFull ? sum_words({begin, bytes}) : std::uint16_t{0};
+  const std::size_t headers = way.headers.bytes();
+  way.headers.write(
+      begin - headers,
+      {.payload_bytes = bytes,
+       .source_port = static_cast<std::uint16_t>(rail.first_entropy_port + packet.entropy),
+       .dscp = packet.dscp,
+       .ecn = packet.ecn},
+      way.checksum, sum);
+  std::size_t total = headers + bytes;
+  // The shortest frame there is; devices in software do not lengthen it themselves.
+  if (total < kMinFrameBytes) {
+    std::memset(end, 0, kMinFrameBytes - total);
+    total = kMinFrameBytes;
+  }
+  frame->data_off = static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM - headers);
+  frame->data_len = static_cast<std::uint16_t>(total);
+  frame->pkt_len = static_cast<std::uint32_t>(total);
+  if (way.checksum == UdpChecksum::kPseudoHeader) {
+    frame->l2_len = way.headers.ip_offset() & 0x7fU;
+    frame->l3_len = way.headers.ip_bytes() & 0x1ffU;
+    frame->ol_flags =
+        RTE_MBUF_F_TX_UDP_CKSUM | (way.headers.is_ipv6() ? RTE_MBUF_F_TX_IPV6 : RTE_MBUF_F_TX_IPV4);
+  }
+}
+
+// What never reaches the device, without being an error of the provider's.
+void DpdkSender::lose(const TxPacket& packet, IoError::Kind kind, std::uint32_t max_packet_bytes) {
+  ++lost_;
+  if (error_count_ == errors_.size()) return;
+  errors_[error_count_++] = {.kind = kind,
+                             .to = *packet.to,
+                             .rail = packet.rail,
+                             .entropy = packet.entropy,
+                             .max_packet_bytes = max_packet_bytes};
+}
+
+// To another endpoint of this process, or to a neighbour that is still looked for.
+void DpdkSender::send_apart(const Way& way, const DpdkRail& rail, rte_mbuf* frame) {
+  Port& port = *rail.use->port;
+  if (way.is_local) {
+    ParsedFrame parsed;
+    const FrameVerdict verdict = parse_frame(
+        {rte_pktmbuf_mtod(frame, const std::byte*), rte_pktmbuf_data_len(frame)}, parsed);
+    port.take_in(frame, verdict, parsed, monotonic_now());
+    return;
+  }
+  if (port.hold(way.next_hop, rail.use->queue, frame)) return;
+  rte_pktmbuf_free(frame);
+  ++lost_;
+}
+
+void DpdkSender::send(std::span<const std::unique_ptr<PortUse>> uses,
+                      std::span<const DpdkRail> rails, std::span<const TxPacket> packets) {
+  SPINDRIFT_CHECK(packets.size() <= reserved_);
+  reserved_ = 0;
+  std::size_t kept = 0;  // frames of packets that were lost: still ours
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    const TxPacket& packet = packets[i];
+    SPINDRIFT_CHECK(packet.rail < rails.size());
+    const DpdkRail& rail = rails[packet.rail];
+    SPINDRIFT_CHECK(packet.entropy < rail.entropies);
+    const Way& way = way_of(rails, packet);
+    const bool fits = way.has_route && packet.total_bytes() <= way.max_packet_bytes;
+    if (!fits) [[unlikely]] {
+      lose(packet, way.has_route ? IoError::Kind::kTooBig : IoError::Kind::kHostUnreachable,
+           way.max_packet_bytes);
+      stash_[kept++] = stash_[i];
+      continue;
+    }
+    build(way, rail, packet, stash_[i]);
+    ++packets_;
+    bytes_ += packet.total_bytes();
+    if (!way.is_known || way.is_local) [[unlikely]] {
+      send_apart(way, rail, stash_[i]);
+      continue;
+    }
+    for (std::size_t use = 0; use < uses.size(); ++use) {
+      if (uses[use].get() != rail.use) continue;
+      queues_[use].frames[queues_[use].count++] = stash_[i];
+      ++unsent_;
+    }
+  }
+  sent_ += packets.size();
+  std::copy(stash_.begin() + static_cast<std::ptrdiff_t>(packets.size()),
+            stash_.begin() + static_cast<std::ptrdiff_t>(stashed_),
+            stash_.begin() + static_cast<std::ptrdiff_t>(kept));
+  stashed_ = stashed_ - packets.size() + kept;
+  if (unsent_ != 0) flush(uses);
+}
+
+void DpdkSender::flush(std::span<const std::unique_ptr<PortUse>> uses) {
+  unsent_ = 0;
+  for (std::size_t use = 0; use < uses.size(); ++use)
+    if (queues_[use].count != 0) flush_queue(*uses[use], queues_[use]);
+}
+
+void DpdkSender::flush_queue(PortUse& use, Queue& queue) {
+  PortDevice& device = use.port->device();
+  const std::size_t left = queue.count - queue.next;
+  const std::size_t taken =
+      device.transmit(use.queue, std::span(queue.frames).subspan(queue.next, left));
+  queue.next += taken;
+  if (taken == left) {
+    queue.count = 0;
+    queue.next = 0;
+    queue.stuck_since = kNever;
+    return;
+  }
+  ++would_block_;
+  const Time now = monotonic_now();
+  if (taken != 0 || queue.stuck_since == kNever) queue.stuck_since = now;
+  if (now - queue.stuck_since > kPatience || !device.is_up()) {
+    const std::size_t lost = queue.count - queue.next;
+    rte_pktmbuf_free_bulk(queue.frames.data() + queue.next, static_cast<unsigned>(lost));
+    lost_ += lost;
+    queue.count = 0;
+    queue.next = 0;
+    queue.stuck_since = kNever;
+    return;
+  }
+  unsent_ += queue.count - queue.next;
+}
+
+std::size_t DpdkSender::take_errors(std::span<IoError> out) {
+  std::size_t taken = 0;
+  while (error_count_ > 0 && taken < out.size())
+    out[taken++] = errors_[--error_count_];
+  return taken;
+}
+
+void DpdkSender::counters(CounterWriter& out) const {
+  out.counter("tx_packets", packets_);
+  out.counter("tx_bytes", bytes_);
+  out.counter("tx_lost_packets", lost_);
+  out.counter("tx_would_block", would_block_);
+  out.counter("tx_no_mbuf", no_mbuf_);
+}
+
+}  // namespace spindrift

@@ -1,0 +1,44 @@
+#pragma once
+// DPDK's environment (EAL) in this process: started once, on first use, in a thread of its own, and
+// never cleaned up, because it cannot be started a second time. Internal to providers/dpdk.
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spindrift/result.h"
+
+namespace spindrift {
+
+// Starts it, or says why it does not start. `first_device` decides whether PCI devices are looked
+// for: the environment variable SPINDRIFT_DPDK_EAL has further arguments, which go before ours.
+Status start_eal(std::string_view first_device);
+
+// The arguments that start_eal() gives. Pure but for what the host says of its memory.
+struct EalHost {
+  bool has_hugepages = false;  // free ones, enough for the pools
+  int process = 0;
+  std::string cpus;  // that this process may use: "0-3,6"
+};
+std::vector<std::string> eal_arguments(std::string_view first_device, std::string_view said,
+                                       const EalHost& host);
+
+// False in the child of a fork: DPDK's threads and locks are not there.
+bool is_eal_usable();
+
+// To be called by a thread before it touches packets: gives it caches of its own, once.
+void use_thread();
+
+// Runs `work` in the thread that serves DPDK's interrupts and control channels, and waits for it.
+// False: it could not be handed over, and did not run.
+bool run_in_interrupt_thread(const std::function<void()>& work);
+
+// "0000:3b:00.0" and the like.
+bool is_pci_address(std::string_view device);
+
+// What DPDK has said in this process lately, in one line; for messages.
+std::string eal_said();
+// Forgets it, so that the next message is about what comes now.
+void forget_eal_said();
+
+}  // namespace spindrift

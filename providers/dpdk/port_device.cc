@@ -1,0 +1,277 @@
+#include "providers/dpdk/port_device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_flow.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "providers/dpdk/device_trouble.h"
+#include "providers/dpdk/eal.h"
+#include "providers/dpdk/pools.h"
+#include "transport/base/unique_fd.h"
+
+namespace spindrift {
+namespace {
+
+constexpr std::uint64_t kUdpRss = RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+constexpr std::uint64_t kTxChecksums = RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
+
+Error trouble(const DeviceOptions& options, const std::string& step, int code) {
+  return Error(ErrorCode::kUnsupported, explain_device_trouble(options, step, code));
+}
+
+// af_xdp fills the kernel's ring of 2048 with them, and copies what it sends into others.
+constexpr std::uint32_t kAfXdpPackets = 8192;
+// A packet of af_xdp lies in one page, with its head, and behind 256 bytes of the kernel's.
+constexpr std::uint32_t kAfXdpFrameBytes = 3264;
+constexpr std::uint32_t kAfXdpMtu = 3000;
+
+// af_packet wants packets to be as large as the frames of its ring, whatever the MTU.
+std::uint32_t ring_frame_bytes(const DeviceOptions& options) {
+  const std::string key = "framesz=";
+  const std::size_t at = options.arguments.find(key);
+  if (!options.device.starts_with("net_af_packet")) return 0;
+  if (at == std::string::npos) return 2048;
+  return static_cast<std::uint32_t>(
+      std::strtoul(options.arguments.c_str() + at + key.size(), nullptr, 10));
+}
+
+// memif does not listen where the socket of a process that is gone still lies.
+void remove_stale_socket(const DeviceOptions& options) {
+  if (!options.device.starts_with("net_memif") ||
+      options.arguments.find("role=server") == std::string::npos)
+    return;
+  const std::string key = "socket=";
+  const std::size_t at = options.arguments.find(key);
+  if (at == std::string::npos) return;
+  std::string path = options.arguments.substr(at + key.size());
+  path = path.substr(0, path.find(','));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  // Memif's sockets keep packets' boundaries.
+  const UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const auto* any = reinterpret_cast<const sockaddr*>(&address);
+  if (fd.is_open() && connect(fd.get(), any, sizeof address) != 0 && errno == ECONNREFUSED)
+    ::unlink(path.c_str());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PortDevice>> PortDevice::open(const DeviceOptions& options) {
+  Status status = start_eal(options.device);
+  if (!status.ok()) return status.error();
+  use_thread();
+  forget_eal_said();
+  std::unique_ptr<PortDevice> device(new PortDevice);
+  status = device->find(options);
+  if (status.ok()) status = device->configure(options);
+  if (status.ok()) status = device->set_up_queues(options);
+  if (status.ok()) status = device->start(options);
+  if (!status.ok()) return status.error();
+  return device;
+}
+
+// Plugged in at start-up (--vdev, -a), or now.
+Status PortDevice::find(const DeviceOptions& options) {
+  if (rte_eth_dev_get_port_by_name(options.device.c_str(), &id_) == 0) return ok_status();
+  remove_stale_socket(options);
+  std::string devargs = options.device;
+  if (!options.arguments.empty()) devargs += "," + options.arguments;
+  const int code = rte_dev_probe(devargs.c_str());
+  if (code != 0 || rte_eth_dev_get_port_by_name(options.device.c_str(), &id_) != 0) {
+    id_ = RTE_MAX_ETHPORTS;
+    return trouble(options, "cannot be opened", code);
+  }
+  is_ours_ = true;
+  return ok_status();
+}
+
+Status PortDevice::configure(const DeviceOptions& options) {
+  rte_eth_dev_info info{};
+  int code = rte_eth_dev_info_get(id_, &info);
+  if (code != 0) return trouble(options, "does not describe itself", code);
+  driver_ = info.driver_name;
+  must_stay_open_ =
+      driver_ == "net_memif" && options.arguments.find("zero-copy=yes") != std::string::npos;
+  const auto queues = static_cast<std::uint16_t>(
+      std::min<std::uint32_t>({options.queues, info.max_rx_queues, info.max_tx_queues}));
+  rte_eth_conf conf{};
+  conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  computes_checksums_ = options.checksum != ChecksumChoice::kOff &&
+                        (info.tx_offload_capa & kTxChecksums) == kTxChecksums;
+  if (computes_checksums_) conf.txmode.offloads |= kTxChecksums;
+  conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+  checks_checksums_ = conf.rxmode.offloads != 0;
+  if (queues > 1 && (info.flow_type_rss_offloads & kUdpRss) != 0) {
+    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & kUdpRss;
+  }
+  code = rte_eth_dev_configure(id_, queues, queues, &conf);
+  if (code != 0) return trouble(options, "cannot be configured", code);
+  queues_ = std::vector<Queue>(queues);
+  // Drivers in software know no MTU, or only the usual one, and carry what their buffers hold.
+  code =
+      options.mtu == 1500 ? 0 : rte_eth_dev_set_mtu(id_, static_cast<std::uint16_t>(options.mtu));
+  const bool is_unknown = code == -ENOTSUP || (code == -EINVAL && is_in_software(driver_));
+  if (code != 0 && !is_unknown)
+    return trouble(options, "does not take mtu=" + std::to_string(options.mtu), code);
+  if (!options.mac.is_zero()) {
+    rte_ether_addr address{};
+    std::memcpy(address.addr_bytes, options.mac.bytes.data(), 6);
+    code = rte_eth_dev_default_mac_addr_set(id_, &address);
+    // Links in software filter nothing: the address is what we put into frames.
+    const bool is_just_written = code == -ENOTSUP && is_in_software(driver_);
+    if (code != 0 && !is_just_written && mac() != options.mac)
+      return trouble(options, "does not take mac=" + to_string(options.mac), code);
+  }
+  return ok_status();
+}
+
+Status PortDevice::set_up_queues(const DeviceOptions& options) {
+  std::uint16_t rx = static_cast<std::uint16_t>(options.ring);
+  std::uint16_t tx = rx;
+  int code = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx);
+  if (code != 0) return trouble(options, "has no ring of that size", code);
+  PoolWish wish = pool_wish(options, socket());
+  wish.frame_bytes = std::max(wish.frame_bytes, ring_frame_bytes(options));
+  if (driver_ == "net_af_xdp") {
+    if (options.mtu > kAfXdpMtu)
+      return Error(ErrorCode::kInvalidArgument,
+                   "dpdk device " + options.device + ": af_xdp carries packets of " +
+                       std::to_string(kAfXdpMtu) + " bytes at most, and mtu is " +
+                       std::to_string(options.mtu));
+    wish.packets = std::max(wish.packets, kAfXdpPackets);
+    wish.frame_bytes = kAfXdpFrameBytes;
+  }
+  for (std::uint16_t queue = 0; queue < queues(); ++queue) {
+    queues_[queue].pool = take_pool(wish);
+    if (queues_[queue].pool == nullptr)
+      return Error(ErrorCode::kNoMemory,
+                   "DPDK has no memory for the packets of " + options.device + " (" +
+                       rte_strerror(rte_errno) +
+                       "): give it more, SPINDRIFT_DPDK_EAL=\"-m 1024\", or ask for less with the "
+                       "options ring, mbufs, queues and mtu");
+    code = rte_eth_rx_queue_setup(id_, queue, rx, static_cast<unsigned>(socket()), nullptr,
+                                  queues_[queue].pool);
+    if (code == 0)
+      code = rte_eth_tx_queue_setup(id_, queue, tx, static_cast<unsigned>(socket()), nullptr);
+    if (code != 0) return trouble(options, "cannot set up its queues", code);
+  }
+  return ok_status();
+}
+
+Status PortDevice::start(const DeviceOptions& options) {
+  const int code = rte_eth_dev_start(id_);
+  if (code != 0) return trouble(options, "does not start", code);
+  is_started_ = true;
+  return ok_status();
+}
+
+PortDevice::~PortDevice() {
+  if (!is_eal_usable()) return;
+  // memif's control channels are served by DPDK's interrupt thread, which ends the process when one
+  // is closed under its hands.
+  if (driver_ != "net_memif" || !run_in_interrupt_thread([this] { close(); })) close();
+  for (const Queue& queue : queues_) {
+    // What the kernel's rings held does not come back.
+    if (driver_ == "net_af_xdp")
+      rte_mempool_free(queue.pool);
+    else
+      give_back_pool(queue.pool);
+  }
+}
+
+void PortDevice::close() {
+  if (is_started_) rte_eth_dev_stop(id_);
+  if (id_ == RTE_MAX_ETHPORTS || !is_ours_) return;
+  rte_eth_dev_info info{};
+  const bool is_known = rte_eth_dev_info_get(id_, &info) == 0;
+  rte_eth_dev_close(id_);
+  if (is_known && info.device != nullptr) rte_dev_remove(info.device);
+}
+
+MacAddress PortDevice::mac() const {
+  MacAddress mac;
+  rte_ether_addr address{};
+  if (rte_eth_macaddr_get(id_, &address) == 0) std::memcpy(mac.bytes.data(), address.addr_bytes, 6);
+  return mac;
+}
+
+bool PortDevice::is_up() const {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+// Devices in software claim figures that mean nothing.
+Rate PortDevice::link_rate() const {
+  rte_eth_link link{};
+  if (is_in_software(driver_)) return Rate{};
+  if (rte_eth_link_get_nowait(id_, &link) != 0 || link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN)
+    return Rate{};
+  return Rate::bits_per_second(std::uint64_t{link.link_speed} * 1'000'000);
+}
+
+std::size_t PortDevice::receive(std::uint16_t queue, std::span<rte_mbuf*> out) {
+  SpinLock& lock = queues_[queue].receive_lock;
+  if (!lock.try_lock()) return 0;
+  const std::size_t count =
+      rte_eth_rx_burst(id_, queue, out.data(), static_cast<std::uint16_t>(out.size()));
+  lock.unlock();
+  return count;
+}
+
+std::size_t PortDevice::transmit(std::uint16_t queue, std::span<rte_mbuf*> frames) {
+  const std::lock_guard guard(queues_[queue].transmit_lock);
+  std::size_t sent = 0;
+  // Some drivers take fewer at a time than they have room for.
+  while (sent < frames.size()) {
+    const std::uint16_t taken = rte_eth_tx_burst(id_, queue, frames.data() + sent,
+                                                 static_cast<std::uint16_t>(frames.size() - sent));
+    if (taken == 0) break;
+    sent += taken;
+  }
+  return sent;
+}
+
+void PortDevice::steer(std::uint16_t udp_port, std::uint16_t queue) {
+  if (queues() < 2) return;
+  rte_flow_attr attributes{};
+  attributes.ingress = 1;
+  rte_flow_item_udp spec{};
+  rte_flow_item_udp mask{};
+  spec.hdr.dst_port = __builtin_bswap16(udp_port);
+  mask.hdr.dst_port = 0xffff;
+  rte_flow_action_queue target{};
+  target.index = queue;
+  const rte_flow_action actions[] = {{RTE_FLOW_ACTION_TYPE_QUEUE, &target},
+                                     {RTE_FLOW_ACTION_TYPE_END, nullptr}};
+  for (const rte_flow_item_type ip : {RTE_FLOW_ITEM_TYPE_IPV4, RTE_FLOW_ITEM_TYPE_IPV6}) {
+    rte_flow_item pattern[4]{};
+    pattern[0].type = RTE_FLOW_ITEM_TYPE_ETH;
+    pattern[1].type = ip;
+    pattern[2].type = RTE_FLOW_ITEM_TYPE_UDP;
+    pattern[2].spec = &spec;
+    pattern[2].mask = &mask;
+    pattern[3].type = RTE_FLOW_ITEM_TYPE_END;
+    rte_flow_error error{};
+    // Where it cannot, packets that come to the wrong queue are handed over in software.
+    static_cast<void>(rte_flow_create(id_, &attributes, pattern, actions, &error));
+  }
+}
+
+PortDevice::Totals PortDevice::totals() const {
+  rte_eth_stats stats{};
+  if (rte_eth_stats_get(id_, &stats) != 0) return {};
+  return {.missed = stats.imissed, .errors = stats.ierrors, .no_mbuf = stats.rx_nombuf};
+}
+
+}  // namespace spindrift

@@ -1,0 +1,80 @@
+#pragma once
+// A DPDK device as far as DPDK itself goes: found, configured, started, closed, with its queues and
+// pools. Knows nothing of addresses. Internal to providers/dpdk.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "spindrift/result.h"
+#include "spindrift/types.h"
+
+#include "providers/dpdk/device_options.h"
+#include "providers/dpdk/mac_address.h"
+#include "providers/dpdk/spin_lock.h"
+
+namespace spindrift {
+
+class PortDevice {
+ public:
+  static Result<std::unique_ptr<PortDevice>> open(const DeviceOptions& options);
+  ~PortDevice();
+  PortDevice(const PortDevice&) = delete;
+  PortDevice& operator=(const PortDevice&) = delete;
+
+  std::uint16_t id() const { return id_; }
+  int socket() const { return rte_eth_dev_socket_id(id_); }
+  MacAddress mac() const;
+  std::uint16_t queues() const { return static_cast<std::uint16_t>(queues_.size()); }
+  bool is_up() const;
+  Rate link_rate() const;
+  bool computes_checksums() const { return computes_checksums_; }
+  bool checks_checksums() const { return checks_checksums_; }
+  const std::string& driver() const { return driver_; }
+  // Closing it would end the process: memif's zero-copy side gives away DPDK's own memory, and
+  // closes that with the device.
+  bool must_stay_open() const { return must_stay_open_; }
+
+  // Zero when another thread is at the queue.
+  std::size_t receive(std::uint16_t queue, std::span<rte_mbuf*> out);
+  // How many the queue took; the others are still the caller's.
+  std::size_t transmit(std::uint16_t queue, std::span<rte_mbuf*> frames);
+  // UDP packets to this port come to this queue, where the device can do that.
+  void steer(std::uint16_t udp_port, std::uint16_t queue);
+
+  struct Totals {
+    std::uint64_t missed = 0;  // frames for which a queue had no room
+    std::uint64_t errors = 0;
+    std::uint64_t no_mbuf = 0;
+  };
+  Totals totals() const;
+
+ private:
+  struct alignas(64) Queue {
+    SpinLock receive_lock;
+    alignas(64) SpinLock transmit_lock;
+    rte_mempool* pool = nullptr;
+  };
+  PortDevice() = default;
+  Status find(const DeviceOptions& options);
+  Status configure(const DeviceOptions& options);
+  Status set_up_queues(const DeviceOptions& options);
+  Status start(const DeviceOptions& options);
+  void close();
+
+  std::uint16_t id_ = RTE_MAX_ETHPORTS;
+  bool is_ours_ = false;  // plugged in by us
+  bool is_started_ = false;
+  bool computes_checksums_ = false;
+  bool checks_checksums_ = false;
+  bool must_stay_open_ = false;
+  std::string driver_;
+  std::vector<Queue> queues_;
+};
+
+}  // namespace spindrift

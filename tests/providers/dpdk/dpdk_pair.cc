@@ -1,0 +1,194 @@
+#include "tests/providers/dpdk/dpdk_pair.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include <rte_ethdev.h>
+#include <unistd.h>
+
+#include "providers/dpdk/dpdk_io.h"
+
+namespace spindrift::testing {
+namespace {
+
+bool run(const std::string& command) {
+  return std::system((command + " > /dev/null 2>&1").c_str()) == 0;
+}
+
+MacAddress mac_of(std::size_t host) {
+  return MacAddress{{2, 0, 0, 0, 0, static_cast<std::uint8_t>(host + 1)}};
+}
+
+DeviceOptions common(std::size_t host) {
+  DeviceOptions options;
+  options.mac = mac_of(host);
+  options.ring = 512;
+  options.mtu = 9000;
+  for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}})
+    for (const std::size_t rail : {0U, 1U}) {
+      options.nets.push_back(
+          {dpdk_address(family, host, rail), static_cast<std::uint8_t>(family == 6 ? 64 : 24)});
+      options.neighbors.push_back({dpdk_address(family, 1 - host, rail), mac_of(1 - host)});
+    }
+  return options;
+}
+
+// Looks for frames once it is: memif's client offers buffers to its server only then.
+bool is_up(const std::string& device) {
+  std::uint16_t port = 0;
+  rte_eth_link link{};
+  rte_mbuf* frame = nullptr;
+  if (rte_eth_dev_get_port_by_name(device.c_str(), &port) != 0 ||
+      rte_eth_link_get_nowait(port, &link) != 0 || link.link_status != RTE_ETH_LINK_UP)
+    return false;
+  if (rte_eth_rx_burst(port, 0, &frame, 1) == 1) rte_pktmbuf_free(frame);
+  return true;
+}
+
+// Named afresh for every pair, so that nothing of the last one is left.
+class MemoryLink : public DpdkPair {
+ public:
+  explicit MemoryLink(const char* socket, bool is_kept = false)
+      : serial_(is_kept ? 0 : next_serial()),
+        socket_(std::filesystem::temp_directory_path().string() + "/spindrift-" + socket + "-" +
+                std::to_string(getpid()) + "-" + std::to_string(serial_)) {}
+  ~MemoryLink() override { std::remove(socket_.c_str()); }
+  void connect() override {
+    for (int tries = 0; tries < 2000; ++tries) {
+      if (is_up(options(0).device) && is_up(options(1).device)) return;
+      usleep(1000);
+    }
+  }
+  void settle() override {}
+
+ protected:
+  std::string name(const std::string& driver, std::size_t number) const {
+    return driver + std::to_string(number);
+  }
+  const std::string& socket() const { return socket_; }
+  unsigned serial() const { return serial_; }
+
+ private:
+  static unsigned next_serial() {
+    static unsigned next = 0;
+    return next++;
+  }
+  unsigned serial_;
+  std::string socket_;
+};
+
+class Memif final : public MemoryLink {
+ public:
+  explicit Memif(bool is_zero_copy)
+      : MemoryLink("memif", is_zero_copy), is_zero_copy_(is_zero_copy) {
+    if (!is_zero_copy_ || kept_open().size() == 2) return;
+    for (const std::size_t host : {0U, 1U}) {
+      const DeviceOptions one = options(host);
+      kept_open().push_back(open_dpdk({&one, 1}).value());
+    }
+  }
+  DeviceOptions options(std::size_t host) override {
+    DeviceOptions out = common(host);
+    out.device = name("net_memif", 2 * serial() + host);
+    out.arguments = std::string("role=") + (host == 0 ? "server" : "client") +
+                    ",socket-abstract=no,rsize=9,bsize=9216,socket=" + socket();
+    if (is_zero_copy_ && host == 1) out.arguments += ",zero-copy=yes";
+    return out;
+  }
+
+ private:
+  // A zero-copy device is opened once per process (PortDevice::must_stay_open), and its peer with
+  // it.
+  static std::vector<std::unique_ptr<PacketIo>>& kept_open() {
+    static auto* const all = new std::vector<std::unique_ptr<PacketIo>>;
+    return *all;
+  }
+  bool is_zero_copy_;
+};
+
+class Vhost final : public MemoryLink {
+ public:
+  Vhost() : MemoryLink("vhost") {}
+  DeviceOptions options(std::size_t host) override {
+    DeviceOptions out = common(host);
+    if (host == 0) {
+      out.device = name("net_vhost", serial());
+      out.arguments = "iface=" + socket() + ",queues=1";
+    } else {
+      out.device = name("net_virtio_user", serial());
+      out.arguments = "path=" + socket() + ",queues=1,queue_size=512,mac=" + to_string(mac_of(1));
+    }
+    return out;
+  }
+};
+
+class Veth final : public DpdkPair {
+ public:
+  explicit Veth(bool is_xdp) : is_xdp_(is_xdp) {
+    const std::string link = "ip link add " + interface(0) + " type veth peer name " + interface(1);
+    static_cast<void>(run(link));
+    for (const std::size_t host : {0U, 1U})
+      static_cast<void>(run("ip link set " + interface(host) + " address " +
+                            to_string(mac_of(host)) + " mtu " + (is_xdp ? "3300" : "9000") +
+                            " up"));
+  }
+  ~Veth() override { static_cast<void>(run("ip link del " + interface(0))); }
+  DeviceOptions options(std::size_t host) override {
+    DeviceOptions out = common(host);
+    const std::string number = std::to_string(2 * serial_ + host);
+    if (is_xdp_) {
+      out.device = "net_af_xdp" + number;
+      out.arguments = "iface=" + interface(host);
+      out.mtu = 3000;
+    } else {
+      out.device = "net_af_packet" + number;
+      out.arguments = "iface=" + interface(host) + ",blocksz=65536,framesz=16384,framecnt=512";
+    }
+    return out;
+  }
+  // The kernel needs a moment to find out that both ends are up.
+  void connect() override { usleep(100000); }
+  void settle() override { usleep(3000); }
+
+ private:
+  std::string interface(std::size_t host) const {
+    return "sdv" + std::to_string(getpid()) + (host == 0 ? "a" : "b") + std::to_string(serial_);
+  }
+  static unsigned next_serial() {
+    static unsigned next = 0;
+    return next++;
+  }
+  bool is_xdp_;
+  unsigned serial_ = next_serial();
+};
+
+}  // namespace
+
+NetAddress dpdk_address(std::uint8_t family, std::size_t host, std::size_t rail) {
+  const std::string number = std::to_string(host + 1);
+  const std::string text = family == 6 ? "fd77:" + std::to_string(rail) + "::" + number
+                                       : "10.77." + std::to_string(rail) + "." + number;
+  return parse_net_address(family == 6 ? "[" + text + "]:0" : text + ":0", 0).value();
+}
+
+std::vector<std::string> dpdk_pair_names() {
+  return {"memif", "memif_zero_copy", "vhost", "af_packet", "af_xdp"};
+}
+
+std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name) {
+  if (name == "memif") return std::make_unique<Memif>(false);
+  if (name == "memif_zero_copy") return std::make_unique<Memif>(true);
+  if (name == "vhost") return std::make_unique<Vhost>();
+  return std::make_unique<Veth>(name == "af_xdp");
+}
+
+std::string reason_to_skip_dpdk_pair(const std::string& name) {
+  if (!name.starts_with("af_")) return {};
+  if (geteuid() != 0) return "NOT TESTED: " + name + " needs root";
+  if (run("ip link add sdprobe0 type veth peer name sdprobe1") && run("ip link del sdprobe0"))
+    return {};
+  return "NOT TESTED: " + name + " needs veth interfaces, which this kernel does not make";
+}
+
+}  // namespace spindrift::testing

@@ -1,0 +1,35 @@
+#pragma once
+// Two DPDK devices that reach each other, as the options that open them: memory links within this
+// process, and the kernel's veth.
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "spindrift/provider.h"
+
+#include "providers/dpdk/device_options.h"
+
+namespace spindrift::testing {
+
+class DpdkPair {
+ public:
+  virtual ~DpdkPair() = default;
+  // Of host 0 or 1. They have 10.77.0.HOST+1 and 10.77.1.HOST+1, fd77::HOST+1 and fd77:1::HOST+1,
+  // Ethernet addresses 02:00:00:00:00:HOST+1, and know each other's.
+  virtual DeviceOptions options(std::size_t host) = 0;
+  // Waits until frames pass, after both have been opened.
+  virtual void connect() = 0;
+  // Frames under way arrive.
+  virtual void settle() = 0;
+};
+
+// "memif", "memif_zero_copy", "vhost", "af_packet", "af_xdp". Host 0 must be opened first.
+std::vector<std::string> dpdk_pair_names();
+std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name);
+// Empty, or what this machine lacks.
+std::string reason_to_skip_dpdk_pair(const std::string& name);
+
+NetAddress dpdk_address(std::uint8_t family, std::size_t host, std::size_t rail);
+
+}  // namespace spindrift::testing
