@@ -18,21 +18,42 @@ constexpr Picoseconds kBlockedInterval = 10 * kMicrosecond;
 
 Status Host::start(const SimIo::Shape& io, const EndpointConfig& config, const Registry& registry) {
   auto made = std::make_unique<SimIo>(io, network_, events_);
-  io_ = made.get();
+  medium_ = made.get();
   first_nic_ = io.first_nic;
   nics_ = io.nics;
-  address_ = "sim://";
-  for (std::uint32_t k = 0; k < io.nics; ++k) {
-    const NetAddress address = address_of_nic(io.first_nic + k);
-    SPINDRIFT_CHECK(made->add_rail(address).ok());
-    absl::StrAppend(&address_, k == 0 ? "" : ",", address.to_string());
-  }
-  auto endpoint = Endpoint::create(std::move(made), config, registry);
+  for (std::uint32_t k = 0; k < io.nics; ++k)
+    SPINDRIFT_CHECK(made->add_rail(address_of_nic(io.first_nic + k)).ok());
+  return listen(Endpoint::create(std::move(made), config, registry));
+}
+
+Status Host::start(const LaneFabric::Shape& lanes, const EndpointConfig& config,
+                   const Registry& registry) {
+  auto made = std::make_unique<LaneFabric>(lanes, network_, events_);
+  medium_ = made.get();
+  first_nic_ = lanes.first_nic;
+  nics_ = lanes.nics;
+  return listen(Endpoint::create(std::move(made), config, registry));
+}
+
+Status Host::listen(Result<std::unique_ptr<Endpoint>> endpoint) {
   if (!endpoint.ok()) return endpoint.error();
+  address_ = "sim://";
+  for (std::uint32_t k = 0; k < nics_; ++k)
+    absl::StrAppend(&address_, k == 0 ? "" : ",", address_of_nic(first_nic_ + k).to_string());
   endpoint_ = std::move(endpoint).value();
   const auto listener = endpoint_->listen(address_, {.backlog = 65535});
   if (!listener.ok()) return listener.error();
   return ok_status();
+}
+
+void Host::on_timer() {
+  medium_->on_time();
+  turn();
+}
+
+void Host::on_room() {
+  medium_->on_room();
+  turn();
 }
 
 void Host::turn() {
@@ -42,7 +63,6 @@ void Host::turn() {
   }
   is_in_turn_ = true;
   const Time now = to_transport_time(events_.now());
-  bool is_blocked = false;
   for (int turns = 0;; ++turns) {
     SPINDRIFT_CHECK(turns < kMaxTurns);
     wants_another_ = false;
@@ -56,25 +76,21 @@ void Host::turn() {
         for (std::size_t i = 0; i < n; ++i)
           user_.on_conn_event(number_, events[i]);
     }
-    is_blocked = io_->take_wants_room();
-    if (count == 0 && !wants_another_ && (is_blocked || endpoint_->next_deadline() > now)) break;
+    const bool is_over = medium_->take_is_stuck() || endpoint_->next_deadline() > now;
+    if (count == 0 && !wants_another_ && is_over && !medium_->has_news()) break;
   }
   is_in_turn_ = false;
-  if (is_blocked) ask_for_room();
-  set_timer();
-}
-
-void Host::ask_for_room() {
   for (std::uint32_t k = 0; k < nics_; ++k)
-    network_.wants_free(first_nic_ + k);
+    if (medium_->wants_room(k)) network_.wants_free(first_nic_ + k);
+  set_timer();
 }
 
 // The timer is only moved to be earlier: when it finds nothing due it is set again.
 void Host::set_timer() {
   const Time deadline = endpoint_->next_deadline();
-  const Picoseconds due = deadline <= to_transport_time(events_.now())
-                              ? events_.now() + kBlockedInterval
-                              : to_network_time(deadline);
+  Picoseconds due = deadline <= to_transport_time(events_.now()) ? events_.now() + kBlockedInterval
+                                                                 : to_network_time(deadline);
+  due = std::min(due, std::max(medium_->next_due(), events_.now()));
   if (events_.is_scheduled(actor_)) {
     if (events_.due(actor_) > due) events_.reschedule(actor_, due);
     return;

@@ -1,5 +1,5 @@
 #pragma once
-// A simulated host: an endpoint on a SimIo, and its turns.
+// A simulated host: an endpoint on packets (SimIo) or lanes (LaneFabric), and its turns.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "spindrift/endpoint.h"
 
+#include "sim/lane_fabric.h"
 #include "sim/sim_io.h"
 
 namespace spindrift::sim {
@@ -28,12 +29,14 @@ class Host {
        HostUser& user)
       : number_(number), actor_(actor), events_(events), network_(network), user_(user) {}
 
-  // Once, before all else.
+  // One of the two once, before all else.
   Status start(const SimIo::Shape& io, const EndpointConfig& config, const Registry& registry);
+  Status start(const LaneFabric::Shape& lanes, const EndpointConfig& config,
+               const Registry& registry);
 
   Endpoint& endpoint() { return *endpoint_; }
   const Endpoint& endpoint() const { return *endpoint_; }
-  SimIo& io() { return *io_; }
+  HostMedium& medium() { return *medium_; }
   // "sim://10.0.0.1:4793,...", all its NICs.
   const std::string& address() const { return address_; }
   // While connections are opened; not asked for later.
@@ -41,10 +44,12 @@ class Host {
 
   // Lets the endpoint work until it has nothing to do at this instant, and sets the next timer.
   void turn();
-  void on_timer() { turn(); }
+  void on_timer();
+  // A NIC may have room again.
+  void on_room();
 
  private:
-  void ask_for_room();
+  Status listen(Result<std::unique_ptr<Endpoint>> endpoint);
   void set_timer();
 
   std::uint32_t number_;
@@ -52,7 +57,7 @@ class Host {
   EventList& events_;
   Network& network_;
   HostUser& user_;
-  SimIo* io_ = nullptr;  // the endpoint's
+  HostMedium* medium_ = nullptr;  // the endpoint's
   std::uint32_t first_nic_ = 0;
   std::uint32_t nics_ = 1;
   std::unique_ptr<Endpoint> endpoint_;

@@ -281,7 +281,7 @@ bool Network::admit(std::uint32_t port, PacketId id) {
       if (spec_.has_pfc) take_into_ingress(packet.ingress, packet);
       return true;
     }
-    if (spec_.trims && packet.wire_bytes > spec_.trimmed_bytes) {
+    if (spec_.trims && !packet.is_lane && packet.wire_bytes > spec_.trimmed_bytes) {
       packet.traffic = TrafficClass::kTrimmed;
       packet.is_trimmed = true;
       packet.is_trimmed_last_hop = p.to_host;

@@ -39,6 +39,7 @@ struct Packet {
   std::uint8_t dscp = 0;
   bool is_trimmed = false;
   bool is_trimmed_last_hop = false;
+  bool is_lane = false;   // of a LaneFabric: a queue pair knows no packets without their payload
   bool pauses = false;    // kPause: stop, or go on
   bool is_lost = false;   // it left into a link that was down
   bool is_whole = false;  // all its bytes are kept, see PacketPool::keep_whole()

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/lane_packet.h"
+
 namespace spindrift::sim {
 namespace {
 
@@ -10,6 +12,8 @@ constexpr std::uint64_t kAckBytes = 32 + 12;
 // PDS and SES header of a data packet, and its CRC.
 constexpr std::uint64_t kDataHeaderBytes = 12 + 44;
 constexpr std::uint64_t kCrcBytes = 4;
+// An acknowledgement of a lane.
+constexpr std::uint64_t kLaneAck = kLaneHeaderBytes + kLaneAckBytes;
 
 Picoseconds way_back(const Network& network, std::span<const std::uint32_t> path,
                      std::uint64_t bytes) {
@@ -22,17 +26,19 @@ Picoseconds way_back(const Network& network, std::span<const std::uint32_t> path
 }  // namespace
 
 FlowFrames frames_of(const TransportSpec& transport, std::uint64_t bytes) {
+  const bool is_lane = transport.engine == Engine::kLanes;
+  const std::uint64_t headers = is_lane ? kLaneHeaderBytes : kDataHeaderBytes;
   const std::uint64_t crc = transport.has_crc ? kCrcBytes : 0;
   const auto frame = [&](std::uint64_t udp_payload) {
     return std::max<std::uint64_t>(udp_payload + crc + transport.frame_overhead_bytes,
                                    transport.min_frame_bytes);
   };
   FlowFrames out;
-  out.full = frame(kDataHeaderBytes + transport.payload_mtu);
+  out.full = frame(headers + transport.payload_mtu);
   out.count = bytes / transport.payload_mtu;
   const std::uint64_t rest = bytes % transport.payload_mtu;
-  out.last = rest == 0 ? 0 : frame(kDataHeaderBytes + rest);
-  out.ack = frame(kAckBytes);
+  out.last = rest == 0 ? 0 : frame(headers + rest);
+  out.ack = frame(is_lane ? kLaneAck : kAckBytes);
   return out;
 }
 

@@ -65,6 +65,14 @@ void check_transport(const TransportSpec& spec, Checks& checks) {
               absl::StrCat(spec.window_packets), "must be a multiple of 128, or 0");
   checks.bounds<Picoseconds>("transport.base_rtt", spec.base_rtt, 0, kSecond);
   checks.bounds<Picoseconds>("transport.rto_min", spec.rto_min, kMicrosecond, kSecond);
+  checks.bounds<Picoseconds>("transport.lane_timeout", spec.lane_timeout, kMicrosecond, kSecond);
+  checks.bounds<std::uint32_t>("transport.lane_retries", spec.lane_retries, 1, 100);
+  if (spec.engine != Engine::kLanes) return;
+  checks.need(!spec.has_crc, "transport.has_crc", "true",
+              "needs transport.engine=packets: a lane checks by itself what it carries");
+  checks.need(spec.window_packets == 0, "transport.window_packets",
+              absl::StrCat(spec.window_packets),
+              "needs transport.engine=packets: lanes number messages, not packets of a connection");
 }
 
 void check_fault(const FaultSpec& fault, const std::string& key, Checks& checks) {

@@ -77,8 +77,14 @@ struct SwitchSpec {
   Picoseconds deadlock_after = kMillisecond;
 };
 
+enum class Engine : std::uint8_t {
+  kPackets,  // the full protocol over packets that may be lost (sim_io.h)
+  kLanes,    // messages over reliable lanes, as queue pairs of an RDMA NIC (lane_fabric.h)
+};
+
 // What every connection uses. Names and parameters are those of ConnectOptions (config.h).
 struct TransportSpec {
+  Engine engine = Engine::kPackets;
   std::string congestion_control = "nscc";  // with parameters: "dcqcn:g=0.004"
   std::string path_selector = "mixed";
   std::uint32_t path_count = 64;
@@ -93,6 +99,10 @@ struct TransportSpec {
   std::uint32_t window_packets = 0;     // 0: by the longest path's bandwidth-delay product
   Picoseconds base_rtt = 0;             // 0: of a full packet on the idle path
   Picoseconds rto_min = 200 * kMicrosecond;
+  // Of lanes: without an acknowledgement for so long a lane begins again where it was heard last,
+  // and after so many times in a row it is given up.
+  Picoseconds lane_timeout = kMillisecond;
+  std::uint32_t lane_retries = 7;
 };
 
 // Which flows. Keys that a workload does not list are not looked at.

@@ -36,6 +36,13 @@ NetAddress address_of_nic(std::uint32_t nic) {
   return address;
 }
 
+std::uint32_t tuple_hash(std::uint32_t source, std::uint32_t destination, std::uint16_t entropy) {
+  std::uint64_t h = (std::uint64_t{source} << 40) ^ (std::uint64_t{destination} << 16) ^ entropy;
+  h = (h ^ (h >> 31)) * 0x9E3779B97F4A7C15ULL;
+  h = (h ^ (h >> 29)) * 0xBF58476D1CE4E5B9ULL;
+  return static_cast<std::uint32_t>(h >> 32);
+}
+
 std::uint32_t udp_payload_bytes(const Packet& packet) {
   return packet.is_trimmed ? std::min(packet.udp_bytes, kTrimmedKept) : packet.udp_bytes;
 }
@@ -59,12 +66,6 @@ SimIo::SimIo(const Shape& shape, Network& network, const EventList& events)
 
 void SimIo::deliver(std::uint32_t /*nic*/, PacketId packet) {
   arrived_.push_back(packet);
-}
-
-bool SimIo::take_wants_room() {
-  const bool wanted = wants_room_;
-  wants_room_ = false;
-  return wanted;
 }
 
 Result<std::uint16_t> SimIo::add_rail(const NetAddress& local) {
@@ -231,15 +232,6 @@ void SimIo::echo_telemetry(PacketId id, const TxPacket& packet) {
        .sender_pdcid = ack->dpdcid,
        .psn = ack->cack_psn + static_cast<std::uint32_t>(std::int32_t{ack->ack_psn_offset})});
   if (met != nullptr) carried = *met;
-}
-
-// Destination port and protocol are the same for all.
-std::uint32_t SimIo::tuple_hash(std::uint32_t source, std::uint32_t destination,
-                                std::uint16_t entropy) const {
-  std::uint64_t h = (std::uint64_t{source} << 40) ^ (std::uint64_t{destination} << 16) ^ entropy;
-  h = (h ^ (h >> 31)) * 0x9E3779B97F4A7C15ULL;
-  h = (h ^ (h >> 29)) * 0xBF58476D1CE4E5B9ULL;
-  return static_cast<std::uint32_t>(h >> 32);
 }
 
 std::size_t SimIo::poll_errors(std::span<IoError> /*out*/) {

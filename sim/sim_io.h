@@ -8,20 +8,24 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "spindrift/provider.h"
 
+#include "sim/host_medium.h"
 #include "sim/network.h"
 #include "sim/telemetry.h"
 
 namespace spindrift::sim {
 
 NetAddress address_of_nic(std::uint32_t nic);
+// What ECMP hashes: destination port and protocol are the same for all.
+std::uint32_t tuple_hash(std::uint32_t source, std::uint32_t destination, std::uint16_t entropy);
 // Of a packet as it is now: trimming leaves both protocol headers.
 std::uint32_t udp_payload_bytes(const Packet& packet);
 
-class SimIo final : public PacketIo {
+class SimIo final : public PacketIo, public HostMedium {
  public:
   struct Shape {
     std::uint32_t first_nic = 0;
@@ -38,13 +42,15 @@ class SimIo final : public PacketIo {
   };
   SimIo(const Shape& shape, Network& network, const EventList& events);
 
-  // From the network.
-  void deliver(std::uint32_t nic, PacketId packet);
-  // Payload is carried from now on, or only counted. It is carried at first: connections are opened
-  // by packets whose payload the endpoints read.
-  void carry_payload(bool does) { carries_payload_ = does; }
-  // Since the last call, the endpoint was refused room that it asked for.
-  bool take_wants_room();
+  // HostMedium
+  void deliver(std::uint32_t nic, PacketId packet) override;
+  void carry_payload(bool does) override { carries_payload_ = does; }
+  bool take_is_stuck() override { return was_stuck_ = std::exchange(wants_room_, false); }
+  bool wants_room(std::uint32_t /*rail*/) const override { return was_stuck_; }
+  bool has_news() const override { return false; }  // a turn takes all that has come
+  Picoseconds next_due() const override { return kEndOfTime; }
+  void on_time() override {}
+  void on_room() override {}
 
   const PacketIoCaps& caps() const override { return caps_; }
   Time now() const override { return to_transport_time(events_.now()); }
@@ -71,8 +77,6 @@ class SimIo final : public PacketIo {
   void store(PacketId id, const TxPacket& packet);
   void keep_telemetry(PacketId id);
   void echo_telemetry(PacketId id, const TxPacket& packet);
-  std::uint32_t tuple_hash(std::uint32_t source, std::uint32_t destination,
-                           std::uint16_t entropy) const;
 
   Shape shape_;
   Network& network_;
@@ -85,6 +89,7 @@ class SimIo final : public PacketIo {
   std::size_t arrived_at_ = 0;
   bool carries_payload_ = true;
   bool wants_room_ = false;
+  bool was_stuck_ = false;
   std::uint64_t sent_ = 0;
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t received_ = 0;

@@ -24,6 +24,17 @@ void check_names(const Scenario& scenario, const Registry& registry, RunError& o
                    .value = transport.congestion_control,
                    .limit = "needs in-band telemetry, which this network does not carry; set "
                             "network.has_telemetry=true"});
+  else if (transport.engine == Engine::kLanes &&
+           (cc.value().info->traits.needs_ecn || cc.value().info->traits.is_receiver_driven))
+    out.push_back({.key = "transport.congestion_control",
+                   .value = transport.congestion_control,
+                   .limit =
+                       "needs marks or credit, of which lanes (transport.engine) tell nothing; "
+                       "choose fixed_window"});
+  if (transport.engine == Engine::kLanes && scenario.network.has_telemetry)
+    out.push_back({.key = "network.has_telemetry",
+                   .value = "true",
+                   .limit = "needs transport.engine=packets: lanes carry no telemetry"});
   const auto selector = registry.find_path_selector(transport.path_selector);
   if (!selector.ok())
     out.push_back({.key = "transport.path_selector",

@@ -118,24 +118,50 @@ EndpointConfig World::endpoint_config(std::uint32_t host, std::uint32_t window) 
   return config;
 }
 
-Status World::start_hosts() {
+Rate World::link_rate_of(std::uint32_t host) const {
+  std::uint64_t rate = 0;
+  for (std::uint32_t nic = first_nics_[host]; nic < first_nics_[host + 1]; ++nic)
+    rate += network_.rate_of(plan_.nics[nic].port);
+  return Rate::bits_per_second(rate);
+}
+
+SimIo::Shape World::io_shape(std::uint32_t host) const {
   const TransportSpec& transport = scenario_.transport;
+  return {.first_nic = first_nics_[host],
+          .nics = first_nics_[host + 1] - first_nics_[host],
+          .link_rate = link_rate_of(host),
+          .max_packet_bytes = transport.payload_mtu + kMaxHeaders,
+          .frame_overhead_bytes = transport.frame_overhead_bytes,
+          .min_frame_bytes = transport.min_frame_bytes,
+          .nic_queue_packets = transport.nic_queue_packets,
+          .has_telemetry = scenario_.network.has_telemetry,
+          .all_nics = plan_.nics};
+}
+
+LaneFabric::Shape World::lane_shape(std::uint32_t host) const {
+  const TransportSpec& transport = scenario_.transport;
+  return {.first_nic = first_nics_[host],
+          .nics = first_nics_[host + 1] - first_nics_[host],
+          .link_rate = link_rate_of(host),
+          .lanes = static_cast<std::uint16_t>(transport.path_count),
+          .lane = {.mtu = transport.payload_mtu,
+                   .timeout = transport.lane_timeout,
+                   .retries = transport.lane_retries},
+          .frame_overhead_bytes = transport.frame_overhead_bytes,
+          .min_frame_bytes = transport.min_frame_bytes,
+          .nic_queue_packets = transport.nic_queue_packets,
+          .all_nics = plan_.nics};
+}
+
+Status World::start_hosts() {
   const std::uint32_t window = window_packets();
   for (std::uint32_t i = 0; i < plan_.hosts; ++i)
     hosts_.push_back(std::make_unique<Host>(i, network_actors_ + i, events_, network_, *this));
   for (std::uint32_t i = 0; i < plan_.hosts; ++i) {
-    SimIo::Shape io{.first_nic = first_nics_[i], .nics = first_nics_[i + 1] - first_nics_[i]};
-    std::uint64_t rate = 0;
-    for (std::uint32_t nic = io.first_nic; nic < first_nics_[i + 1]; ++nic)
-      rate += network_.rate_of(plan_.nics[nic].port);
-    io.link_rate = Rate::bits_per_second(rate);
-    io.max_packet_bytes = transport.payload_mtu + kMaxHeaders;
-    io.frame_overhead_bytes = transport.frame_overhead_bytes;
-    io.min_frame_bytes = transport.min_frame_bytes;
-    io.nic_queue_packets = transport.nic_queue_packets;
-    io.has_telemetry = scenario_.network.has_telemetry;
-    io.all_nics = plan_.nics;
-    Status started = hosts_[i]->start(io, endpoint_config(i, window), registry_);
+    const EndpointConfig config = endpoint_config(i, window);
+    Status started = scenario_.transport.engine == Engine::kLanes
+                         ? hosts_[i]->start(lane_shape(i), config, registry_)
+                         : hosts_[i]->start(io_shape(i), config, registry_);
     if (!started.ok()) return started;
     auto source = hosts_[i]->endpoint().register_memory(memory_.source(), Access::kLocalRead);
     auto sink = hosts_[i]->endpoint().register_memory(memory_.sink(i), kAllAccess);
@@ -153,8 +179,10 @@ ConnectOptions World::connect_options(const Pair& pair, std::uint32_t host) cons
   options.congestion_control = transport.congestion_control;
   options.path_selector = transport.path_selector;
   options.path_count = transport.path_count;
-  options.burst_bytes = transport.burst_bytes;
-  options.max_payload_mtu = transport.payload_mtu;
+  const bool is_lanes = transport.engine == Engine::kLanes;
+  // A lane takes messages, not packets: it has its own share before the next one.
+  if (!is_lanes || transport.burst_bytes != 0) options.burst_bytes = transport.burst_bytes;
+  if (!is_lanes) options.max_payload_mtu = transport.payload_mtu;
   options.crc = transport.has_crc ? CrcChoice::kOn : CrcChoice::kOff;
   options.rto_min = Duration((transport.rto_min + kNanosecond - 1) / kNanosecond);
   const Picoseconds rtt = transport.base_rtt != 0 ? transport.base_rtt : pair.rtt;
@@ -242,10 +270,12 @@ Status World::set_up() {
   const Picoseconds start = (rest + kMicrosecond - 1) / kMicrosecond * kMicrosecond;
   while (step(start)) {
   }
-  SPINDRIFT_CHECK(network_.packets().in_use() == 0);
+  // Lanes may still try to tell of something; whole packets stay as they are then.
+  const bool is_quiet = network_.packets().in_use() == 0;
+  SPINDRIFT_CHECK(is_quiet || scenario_.transport.engine == Engine::kLanes);
   for (auto& host : hosts_)
-    host->io().carry_payload(scenario_.transport.carries_payload);
-  network_.packets().forget_whole();
+    host->medium().carry_payload(scenario_.transport.carries_payload);
+  if (is_quiet) network_.packets().forget_whole();
   started_ = start;
   network_.reset_counters();
   plan_faults();
@@ -303,12 +333,12 @@ bool World::step(Picoseconds until) {
 
 void World::on_packet(std::uint32_t nic, PacketId packet) {
   Host& host = *hosts_[plan_.nics[nic].host];
-  host.io().deliver(nic, packet);
+  host.medium().deliver(nic, packet);
   host.turn();
 }
 
 void World::on_port_free(std::uint32_t nic) {
-  hosts_[plan_.nics[nic].host]->turn();
+  hosts_[plan_.nics[nic].host]->on_room();
 }
 
 // --- faults ---

@@ -87,6 +87,9 @@ class World final : public HostSide, public HostUser {
   // world.cc
   void make_pairs();
   Status start_hosts();
+  Rate link_rate_of(std::uint32_t host) const;
+  SimIo::Shape io_shape(std::uint32_t host) const;
+  LaneFabric::Shape lane_shape(std::uint32_t host) const;
   EndpointConfig endpoint_config(std::uint32_t host, std::uint32_t window) const;
   ConnectOptions connect_options(const Pair& pair, std::uint32_t host) const;
   std::uint32_t window_packets() const;

@@ -11,6 +11,7 @@
 #include "providers/memory/memory_network.h"
 #include "providers/wrap/fault_io.h"
 #include "providers/wrap/fault_spec.h"
+#include "tests/sim/lane_world.h"
 #include "transport/base/check.h"
 
 namespace spindrift {
@@ -57,6 +58,7 @@ class MemoryWorld final : public EndpointWorld {
     network_.advance_to(std::max(next, now + kShortestStep));
   }
   Time now() const override { return network_.now(); }
+  bool is_virtual() const override { return true; }
   MemoryNetwork* network() override { return &network_; }
 
  private:
@@ -126,6 +128,46 @@ class ShmWorld final : public EndpointWorld {
   unsigned names_ = 0;
 };
 
+// Lanes of a simulated network, which loses packets below them.
+class LanesWorld final : public EndpointWorld {
+ public:
+  explicit LanesWorld(double loss)
+      : lanes_({.hosts = 64,
+                .nics = 2,
+                .lanes = 256,
+                .loss = loss,
+                .lane = {.timeout = 200 * sim::kMicrosecond, .retries = 20}}) {}
+  std::string name() const override { return "sim_lanes"; }
+  std::unique_ptr<Endpoint> make(const WorldEndpointConfig& config) override {
+    EndpointConfig endpoint = config.endpoint;
+    auto lanes = lanes_.make();
+    for (std::uint32_t rail = 0; rail < config.rails; ++rail)
+      SPINDRIFT_CHECK(lanes->add_address(sim::address_of_nic(2 * hosts_ + rail).to_string()).ok());
+    ++hosts_;
+    if (endpoint.seed == 0) endpoint.seed = 1000 + hosts_;
+    auto made = Endpoint::create(std::move(lanes), endpoint, builtin_registry());
+    SPINDRIFT_CHECK(made.ok());
+    return std::move(made).value();
+  }
+  std::string listen_address() override { return "sim://"; }
+  std::string nobody_address() override { return "sim://10.9.9.9:4793"; }
+  void pass_time(Time deadline) override {
+    const Time soonest = now() + kShortestStep;
+    const Time latest = now() + kLongestStep;
+    const Time until = std::clamp(deadline, soonest, latest);
+    // One thing at a time: who it is for wants its turn.
+    static_cast<void>(lanes_.step(sim::to_network_time(until)));
+  }
+  Time now() const override { return sim::to_transport_time(lanes_.now()); }
+  bool is_virtual() const override { return true; }
+
+ private:
+  static constexpr Duration kShortestStep = std::chrono::microseconds(2);
+  static constexpr Duration kLongestStep = std::chrono::milliseconds(10);
+  sim::LaneWorld lanes_;
+  unsigned hosts_ = 0;
+};
+
 }  // namespace
 
 std::vector<WorldFactory> lossy_worlds() {
@@ -136,7 +178,9 @@ std::vector<WorldFactory> lossy_worlds() {
 
 std::vector<WorldFactory> reliable_worlds() {
   return {{"shm", [] { return std::make_unique<ShmWorld>(SingleCopy::kAuto); }},
-          {"shm_copying", [] { return std::make_unique<ShmWorld>(SingleCopy::kOff); }}};
+          {"shm_copying", [] { return std::make_unique<ShmWorld>(SingleCopy::kOff); }},
+          {"sim_lanes", [] { return std::make_unique<LanesWorld>(0); }},
+          {"sim_lanes_lossy", [] { return std::make_unique<LanesWorld>(0.005); }}};
 }
 
 std::vector<WorldFactory> all_worlds() {

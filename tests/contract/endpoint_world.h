@@ -33,6 +33,8 @@ class EndpointWorld {
   // `deadline`, when one of them has something to do.
   virtual void pass_time(Time deadline) = 0;
   virtual Time now() const = 0;
+  // Whether time passes by pass_time() alone.
+  virtual bool is_virtual() const { return false; }
   // Null where packets travel through the operating system.
   virtual MemoryNetwork* network() { return nullptr; }
 };

@@ -167,7 +167,9 @@ void add_network(std::vector<ScenarioKey>& keys) {
 void add_transport(std::vector<ScenarioKey>& keys) {
   keys.insert(
       keys.end(),
-      {row("transport.congestion_control", kText, {},
+      {choice("transport.engine", {"packets", "lanes"}, member<kTransport, &TransportSpec::engine>,
+              "the full protocol over packets, or messages over reliable lanes as RDMA NICs have"),
+       row("transport.congestion_control", kText, {},
            member<kTransport, &TransportSpec::congestion_control>,
            "algorithm, with its parameters behind a colon: \"dcqcn:set=mlx5\"; "
            "'spindrift info --algorithms' lists them"),
@@ -200,7 +202,13 @@ void add_transport(std::vector<ScenarioKey>& keys) {
        row("transport.base_rtt", kTime, kDelayBounds, member<kTransport, &TransportSpec::base_rtt>,
            "what algorithms are told; 0: of a full packet on the idle path"),
        row("transport.rto_min", kTime, {sim::kMicrosecond, kSecondPs},
-           member<kTransport, &TransportSpec::rto_min>, "shortest retransmission timeout")});
+           member<kTransport, &TransportSpec::rto_min>, "shortest retransmission timeout"),
+       row("transport.lane_timeout", kTime, {sim::kMicrosecond, kSecondPs},
+           member<kTransport, &TransportSpec::lane_timeout>,
+           "without an acknowledgement for so long a lane sends again"),
+       row("transport.lane_retries", kCount, {1, 100},
+           member<kTransport, &TransportSpec::lane_retries>,
+           "so often in a row, then the lane is given up")});
 }
 
 void add_workload(std::vector<ScenarioKey>& keys) {

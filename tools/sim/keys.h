@@ -26,8 +26,9 @@ enum class KeyType : std::uint8_t {
 };
 
 // The field of a scenario that a key names.
-using Field = std::variant<std::uint32_t*, std::uint64_t*, sim::Picoseconds*, double*, bool*,
-                           std::string*, sim::Marking*, sim::BufferKind*, sim::FaultSpec::Kind*>;
+using Field =
+    std::variant<std::uint32_t*, std::uint64_t*, sim::Picoseconds*, double*, bool*, std::string*,
+                 sim::Marking*, sim::BufferKind*, sim::Engine*, sim::FaultSpec::Kind*>;
 
 struct Key {
   std::string_view name;  // "topology.hosts"; of a fault, "at"

@@ -1,7 +1,9 @@
 #include "tools/sim/packet_names.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "sim/lane_packet.h"
 #include "sim/packet_pool.h"
 #include "tools/sim/text.h"
 #include "transport/base/edit_distance.h"
@@ -39,6 +41,7 @@ PacketNames::Named PacketNames::name(const sim::PacketEvent& event) {
     out.type = "pause";
     return out;
   }
+  if (event.packet->is_lane) return name_of_lane(event);
   wire::Pds pds;
   if (wire::parse_pds(event.payload, pds) != wire::ParseError::kOk) return out;
   const std::uint32_t from = hosts_[event.packet->source];
@@ -56,6 +59,23 @@ PacketNames::Named PacketNames::name(const sim::PacketEvent& event) {
     out = {.type = "control", .flow = find(from, control.spdcid)};
     if (out.flow == kNoFlow) out.flow = find(to, control.dpdcid);
   }
+  return out;
+}
+
+PacketNames::Named PacketNames::name_of_lane(const sim::PacketEvent& event) const {
+  sim::LaneHeader header;
+  std::memcpy(&header, event.payload.data(), sizeof(header));
+  const std::uint32_t from = hosts_[event.packet->source];
+  const std::uint32_t to = hosts_[event.packet->destination];
+  Named out{.psn = static_cast<std::uint32_t>(header.psn), .has_psn = true};
+  out.flow = first_flow(from, to);
+  if (out.flow == kNoFlow) out.flow = first_flow(to, from);
+  const bool is_data = header.message_kind == sim::LaneMessageKind::kMessage ||
+                       header.message_kind == sim::LaneMessageKind::kReadData;
+  if (header.kind == sim::LanePacketKind::kData)
+    out.type = is_data ? "data" : "control";
+  else
+    out.type = header.kind == sim::LanePacketKind::kAck ? "ack" : "nack";
   return out;
 }
 

@@ -35,6 +35,7 @@ class PacketNames {
   std::uint32_t host_of_nic(std::uint32_t nic) const { return hosts_[nic]; }
 
  private:
+  Named name_of_lane(const sim::PacketEvent& event) const;
   std::uint32_t find(std::uint32_t host, std::uint16_t pdcid) const;
 
   std::vector<std::uint32_t> hosts_;  // by NIC

@@ -169,6 +169,11 @@ bool has_trouble(std::span<const FinishedRun> runs) {
 // Of the only run. Null: nothing is to be watched.
 Result<std::unique_ptr<Watch>> watch_run(const SimArguments& arguments, const PlannedRun& run) {
   if (arguments.watched.is_empty()) return std::unique_ptr<Watch>();
+  if (run.file.scenario.transport.engine == sim::Engine::kLanes &&
+      !arguments.watched.captures.empty())
+    return Error(ErrorCode::kInvalidArgument,
+                 "--pcap needs transport.engine=packets: a lane's packets are counted as RoCEv2's "
+                 "and not written as such; --events shows them");
   const auto network = sim::plan_network(run.file.scenario.topology);
   if (const auto* complaints = std::get_if<std::vector<sim::Complaint>>(&network))
     return Error(ErrorCode::kInvalidArgument, sentences(run.file, *complaints));

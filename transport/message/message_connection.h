@@ -95,6 +95,7 @@ struct Fetch {
   bool is_active = false;
   bool is_posted = false;  // the fabric reads; else it had no room
   bool is_for_read = false;
+  bool holds_message = false;
   bool is_bounced = false;  // through memory of ours: the target is line-ordered
   std::uint32_t bytes = 0;  // under way
   std::uint64_t done = 0;   // of the offer

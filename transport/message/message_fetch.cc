@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "transport/message/message_completions.h"
@@ -48,7 +49,8 @@ OpStatus find_target(MessageContext& ctx, MessageConnection& c, std::uint64_t by
 
 void end_fetch(MessageContext& ctx, MessageConnection& c) {
   c.fetch.is_active = false;
-  if (c.has_peer) ctx.fabric.release(c.fetch.message);
+  if (std::exchange(c.fetch.holds_message, false) && c.has_peer)
+    ctx.fabric.release(c.fetch.message);
 }
 
 void finish_fetch(MessageContext& ctx, MessageConnection& c) {
@@ -179,12 +181,15 @@ void finish_read(MessageContext& ctx, MessageConnection& c, MessageRequest& requ
   if (c.next_request < c.requests->end_serial()) ctx.make_ready(c);
 }
 
-void start_fetch(MessageContext& ctx, MessageConnection& c, const Offer& offer, bool is_for_read) {
+void start_fetch(MessageContext& ctx, MessageConnection& c, const Offer& offer,
+                 const FabricCompletion& message, bool is_for_read) {
   c.fetch.is_active = true;
   c.fetch.is_for_read = is_for_read;
   c.fetch.offer = offer;
   c.fetch.done = 0;
+  c.fetch.message = message;
   fetch_on(ctx, c);
+  c.fetch.holds_message = c.fetch.is_active;
 }
 
 void fetch_on(MessageContext& ctx, MessageConnection& c) {
@@ -203,7 +208,7 @@ void fetch_on(MessageContext& ctx, MessageConnection& c) {
   fetch.is_bounced = ctx.landing.line_ordered != 0;
   if (fetch.is_bounced && ctx.bounce.empty()) ctx.bounce.resize(kFetchBytes);
   const Sge bounce{.data = ctx.bounce.data(), .bytes = fetch.bytes};
-  FabricOp op{.kind = FabricOp::Kind::kRead, .peer = c.peer};
+  FabricOp op{.kind = FabricOp::Kind::kRead, .lane = fetch.message.lane, .peer = c.peer};
   op.remote = {remote.data(), count};
   op.local = fetch.is_bounced ? std::span(&bounce, 1) : ctx.landing.list();
   fetch.is_posted = ctx.fabric.post({&op, 1}) == 1;

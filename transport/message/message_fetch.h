@@ -28,8 +28,10 @@ void finish_chunk(MessageContext& ctx, MessageConnection& c, std::uint32_t bytes
 // A READ or atomic has its answer.
 void finish_read(MessageContext& ctx, MessageConnection& c, MessageRequest& request);
 
-// Of the message at hand, or of our oldest READ.
-void start_fetch(MessageContext& ctx, MessageConnection& c, const Offer& offer, bool is_for_read);
+// Of the message at hand, or of our oldest READ. While it goes on it holds `message`, which made
+// the offer.
+void start_fetch(MessageContext& ctx, MessageConnection& c, const Offer& offer,
+                 const FabricCompletion& message, bool is_for_read);
 // What found no room in the fabric.
 void fetch_on(MessageContext& ctx, MessageConnection& c);
 void on_fetched(MessageContext& ctx, MessageConnection& c, bool is_ok);

@@ -356,6 +356,7 @@ void close_connection(MessageContext& ctx, MessageConnection& c) {
     case Phase::kConnecting:
     case Phase::kAccepting:
       c.error = "closed before it was open";
+      c.shows.flags |= Bulletin::kUnopened;
       end_connection(ctx, c, Phase::kClosed, Bulletin::kAborted);
       return;
     case Phase::kOpen:

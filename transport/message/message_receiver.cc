@@ -80,7 +80,7 @@ void take_chunk(MessageContext& ctx, MessageConnection& c, const Record& record,
     return;
   }
   if (is_offered) {
-    start_fetch(ctx, c, offer, false);
+    start_fetch(ctx, c, offer, message, false);
     return;
   }
   const OpStatus status = find_landing(ctx, c, in.received, bytes);
@@ -220,7 +220,7 @@ void take_response(MessageContext& ctx, MessageConnection& c, const Record& reco
       fail_on_nonsense(ctx, c, "an offer of another length than the READ");
       return;
     }
-    start_fetch(ctx, c, offer, true);
+    start_fetch(ctx, c, offer, message, true);
     return;
   }
   const std::size_t bytes = message.payload.size();
@@ -273,10 +273,7 @@ void take_deferred(MessageContext& ctx, MessageConnection& c) {
     c.deferred->pop_front();
     take_message(ctx, c, message);
     if (!c.has_peer) return;
-    if (!c.fetch.is_active)
-      ctx.fabric.release(message);
-    else
-      c.fetch.message = message;
+    if (!c.fetch.is_active) ctx.fabric.release(message);  // else with its last byte
   }
 }
 
@@ -326,10 +323,7 @@ void on_completion(MessageContext& ctx, const FabricCompletion& done) {
   }
   take_message(ctx, *c, done);
   if (!c->has_peer) return;
-  if (c->fetch.is_active)
-    c->fetch.message = done;  // released with its last byte
-  else
-    ctx.fabric.release(done);
+  if (!c->fetch.is_active) ctx.fabric.release(done);  // else with its last byte
 }
 
 void settle(MessageContext& ctx, MessageConnection& c) {
@@ -359,7 +353,10 @@ void settle(MessageContext& ctx, MessageConnection& c) {
   }
   if ((shows.flags & Bulletin::kAborted) != 0)
     fail_connection(ctx, c, OpStatus::kPeerGone,
-                    absl::StrCat(describe_peer(ctx, c), " aborted the connection"));
+                    absl::StrCat(describe_peer(ctx, c),
+                                 (shows.flags & Bulletin::kUnopened) != 0
+                                     ? " took its acceptance back: closed before it was open"
+                                     : " aborted the connection"));
   else if ((shows.flags & Bulletin::kFailed) != 0 || shows.fault_code != 0)
     fail_connection(ctx, c, OpStatus::kPeerGone,
                     absl::StrCat("the connection failed at ", describe_peer(ctx, c),

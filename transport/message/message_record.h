@@ -81,10 +81,11 @@ static_assert(sizeof(OfferedPiece) == 24);
 // What each side shows the other (FabricStatus). It is never in the way of data and always finds
 // room, so whatever ends a connection travels here.
 struct Bulletin {
-  static constexpr std::uint32_t kClosing = 1;  // posts no more RECEIVEs
-  static constexpr std::uint32_t kClosed = 2;   // its work is done, and it has said so in order
-  static constexpr std::uint32_t kAborted = 4;  // over: nothing of its memory is valid any more
-  static constexpr std::uint32_t kFailed = 8;   // the same, by an error
+  static constexpr std::uint32_t kClosing = 1;    // posts no more RECEIVEs
+  static constexpr std::uint32_t kClosed = 2;     // its work is done, and it has said so in order
+  static constexpr std::uint32_t kAborted = 4;    // over: nothing of its memory is valid any more
+  static constexpr std::uint32_t kFailed = 8;     // the same, by an error
+  static constexpr std::uint32_t kUnopened = 16;  // with kAborted: it was accepted, and never used
 
   std::uint32_t done = 0;
   std::uint32_t credits = 0;
