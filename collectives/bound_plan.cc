@@ -122,6 +122,7 @@ void BoundPlan::bind_dependents() {
 
 std::uint32_t BoundPlan::find_lane(Direction direction, std::uint32_t peer,
                                    std::uint32_t channel) const {
+  if (peer >= ranks_) return kNoLane;
   const std::size_t row = (direction == Direction::kSend ? 0 : ranks_) + peer;
   for (std::uint32_t i = first_of_peer_[row]; i < first_of_peer_[row + 1]; ++i) {
     if (lanes_[peer_lanes_[i]].channel == channel) return peer_lanes_[i];

@@ -92,7 +92,7 @@ class GroupCommunicator final : public Communicator {
   std::uint32_t ranks() const override { return static_cast<std::uint32_t>(group_.members.size()); }
 
   Result<WorkId> start(const CollectiveCall& call) override {
-    if (failure()) return failure()->error;
+    if (session_->is_in_child() || failure()) return failure()->error;
     if (is_closed_) return invalid("the communicator is closed");
     Run* const run = session_->new_run(group_);
     if (run == nullptr) {
@@ -160,12 +160,16 @@ class GroupCommunicator final : public Communicator {
   }
   const std::optional<CommunicatorFailure>& failure() const override { return session_->failure(); }
 
-  void forget_memory() override { session_->buffers().clear(); }
+  void forget_memory() override {
+    if (!session_->is_in_child()) session_->buffers().clear();
+  }
   std::vector<RankLink> links() const override;
 
+  bool is_in_child() const override { return session_->is_in_child(); }
   void close() override {
     if (is_closed_) return;
     is_closed_ = true;
+    if (session_->is_in_child()) return;
     // Others would wait for the rest of the calls, and peers might still write into their buffers.
     if (group_.in_flight > 0) abort("it closed a communicator with calls under way");
     if (group_.id == 0) session_->close();

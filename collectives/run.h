@@ -139,6 +139,7 @@ class Run final {
   void take_arrived(std::uint32_t lane, const BoundStep& step);
   void take_stashed(std::uint32_t lane, const BoundStep& step);
   void on_data(std::uint32_t lane, const MessageHeader& header, std::span<const std::byte> payload);
+  bool is_stashed(std::uint32_t lane, std::uint32_t step) const;
   void on_grant(std::uint32_t lane, std::span<const std::byte> payload);
   void apply(const BoundStep& step, std::uint64_t offset, const std::byte* incoming,
              std::uint32_t bytes);

@@ -11,6 +11,9 @@ namespace {
 
 // Blocks of landing memory that one lane may have granted at a time: one fills while one is added.
 constexpr std::size_t kLandingBlocks = 2;
+// That a peer may be ahead with: a call has no more steps than that in a lane, and each is granted
+// in a few pieces.
+constexpr std::size_t kMostGrants = 1U << 20U;
 
 std::string other_call(std::uint64_t got, std::uint64_t expected) {
   return absl::StrFormat(
@@ -46,7 +49,8 @@ void Run::on_data(std::uint32_t lane, const MessageHeader& header,
                   std::span<const std::byte> payload) {
   const BoundLane& bound = plan_->lanes()[lane];
   LaneRun& run = lanes_[lane];
-  const bool is_there = header.step < bound.step_count && header.step >= run.completed.step;
+  const bool is_there = header.step < bound.step_count && header.step >= run.completed.step &&
+                        plan_->step(bound, header.step).is_small && !is_stashed(lane, header.step);
   const std::uint64_t expected = is_there ? plan_->step(bound, header.step).bytes : 0;
   if (!is_there || payload.size() != expected) {
     fail(lane, other_call(payload.size(), expected));
@@ -71,6 +75,13 @@ void Run::on_data(std::uint32_t lane, const MessageHeader& header,
   queue(lane);
 }
 
+bool Run::is_stashed(std::uint32_t lane, std::uint32_t step) const {
+  if (lanes_[lane].stashed == 0) return false;
+  return std::any_of(stash_.begin(), stash_.end(), [&](const Stashed& one) {
+    return one.is_used && one.lane == lane && one.step == step;
+  });
+}
+
 void Run::on_grant(std::uint32_t lane, std::span<const std::byte> payload) {
   Grant grant;
   if (payload.size() != sizeof(grant)) {
@@ -84,7 +95,13 @@ void Run::on_grant(std::uint32_t lane, std::span<const std::byte> payload) {
                                grant.slice_bytes, plan_->slice_bytes()));
     return;
   }
-  lanes_[lane].grants.push_back(grant);
+  LaneRun& run = lanes_[lane];
+  // Grants run ahead, but never of the steps that there are.
+  if (grant.slices == 0 || run.grants.size() - run.first_grant > kMostGrants) {
+    fail(lane, "it grants what no rank would");
+    return;
+  }
+  run.grants.push_back(grant);
   queue(lane);
 }
 
@@ -123,7 +140,7 @@ void Run::run_receive(std::uint32_t lane) {
     const bool is_adding = step.kind == StepKind::kReceiveReduce;
     const bool is_large = step.bytes > 0 && !step.is_small;
     if (is_large && run.waiting_arrivals == 0) break;
-    if (step.is_small && step.bytes > 0 && run.stashed == 0) break;
+    if (step.is_small && step.bytes > 0 && !is_stashed(lane, run.completed.step)) break;
     // A large plain receive was granted when its waits held.
     if ((is_adding || !is_large) && !holds(step, run.completed.slice)) break;
     if (is_large && is_adding && local_work_ >= kLocalSlices) {

@@ -6,6 +6,7 @@
 #include <absl/strings/str_format.h>
 
 #include "collectives/wait_any.h"
+#include "transport/base/printable.h"
 
 namespace spindrift::collectives {
 namespace {
@@ -294,8 +295,20 @@ void Session::on_lost(std::uint32_t peer, bool is_orderly, std::string why) {
              peer);
 }
 
+bool Session::is_in_child() {
+  if (!guard_.is_in_child()) return false;
+  if (!failure_) {
+    failure_ = CommunicatorFailure{
+        .error = Error(ErrorCode::kUnavailable,
+                       absl::StrFormat("rank %d: %s", options_.rank, ForkGuard::kSentence)),
+        .rank = std::nullopt};
+  }
+  is_aborted_ = is_closed_ = true;
+  return true;
+}
+
 Status Session::progress() {
-  if (failure_) return failure_->error;
+  if (failure_ || is_in_child()) return failure_->error;
   is_idle_ = links_.poll() == 0;
   if (!failure_) advance_all();
   if (is_idle_ && !failure_ && !active_.empty()) on_idle_turn();
@@ -355,7 +368,7 @@ void Session::ping() {
 }
 
 Status Session::wait_until(bool (*is_done)(const void* argument), const void* argument) {
-  while (!is_done(argument) && !failure_) {
+  while (!is_in_child() && !is_done(argument) && !failure_) {
     if (Status status = progress(); !status.ok()) return status;
     if (is_idle_ && !is_done(argument)) be_idle();
   }
@@ -374,7 +387,7 @@ void Session::be_idle() {
 }
 
 Error Session::fail(ErrorCode code, std::string message, std::uint32_t rank) {
-  if (failure_) return failure_->error;
+  if (failure_ || is_in_child()) return failure_->error;
   failure_ = CommunicatorFailure{
       .error = Error(code, message),
       .rank = rank == kNobody ? std::nullopt : std::optional<std::uint32_t>(rank)};
@@ -398,7 +411,7 @@ void Session::on_notice(std::uint32_t peer, std::span<const std::byte> payload) 
   if (payload.size() < sizeof(rank)) return;
   std::memcpy(&rank, payload.data(), sizeof(rank));
   const char* const text = reinterpret_cast<const char*>(payload.data()) + sizeof(rank);
-  std::string message(text, strnlen(text, payload.size() - sizeof(rank)));
+  std::string message = printable({text, strnlen(text, payload.size() - sizeof(rank))});
   constexpr std::string_view kFailed = ": the group has failed: ";
   const std::size_t passed_on = message.find(kFailed);
   if (passed_on != std::string::npos) message.erase(0, passed_on + kFailed.size());
@@ -425,7 +438,7 @@ void Session::finish_failing() {
 }
 
 void Session::close() {
-  if (is_closed_) return;
+  if (is_closed_ || is_in_child()) return;
   is_closed_ = true;
   if (!is_aborted_) links_.close_all();
   while (!active_.empty())

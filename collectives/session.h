@@ -12,6 +12,7 @@
 
 #include "spindrift/collective.h"
 
+#include "collectives/fork_guard.h"
 #include "collectives/links.h"
 #include "collectives/memory_pool.h"
 #include "collectives/run.h"
@@ -38,10 +39,11 @@ struct Listening {
 
 class Session final : private LinkSink {
  public:
-  // Deletes itself when the last communicator lets go of it.
+  // Deletes itself when the last communicator lets go of it. Not in a child of fork(): whatever it
+  // gave back belongs to its parent.
   struct Release {
     void operator()(Session* session) const {
-      if (--session->users_ == 0) delete session;
+      if (!session->is_in_child() && --session->users_ == 0) delete session;
     }
   };
   using Ref = std::unique_ptr<Session, Release>;
@@ -72,7 +74,9 @@ class Session final : private LinkSink {
   bool is_idle() const;
   // Until `is_done(argument)`.
   Status wait_until(bool (*is_done)(const void* argument), const void* argument);
-  void sleep(Duration timeout, int wake_fd) { links_.sleep(timeout, wake_fd); }
+  void sleep(Duration timeout, int wake_fd) {
+    if (!is_in_child()) links_.sleep(timeout, wake_fd);
+  }
 
   BufferCache& buffers() { return buffers_; }
   Links& links() { return links_; }
@@ -84,6 +88,9 @@ class Session final : private LinkSink {
   Error fail(ErrorCode code, std::string message, std::uint32_t rank);
   void close();
   bool is_closed() const { return is_closed_; }
+  // Whether this process was forked from the one that made the session. Then the session has failed
+  // and is closed here, and touches nothing that the two share.
+  bool is_in_child();
 
  private:
   friend struct Release;
@@ -119,6 +126,7 @@ class Session final : private LinkSink {
   void on_notice(std::uint32_t peer, std::span<const std::byte> payload);
   void spread(const std::string& message, std::uint32_t rank);
 
+  const ForkGuard guard_;
   const std::vector<Listening> listening_;
   const CommunicatorOptions options_;
   const Duration spin_;  // none where ranks take one another's core

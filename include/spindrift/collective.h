@@ -288,6 +288,10 @@ class Communicator {
   [[nodiscard]] virtual std::vector<RankLink> links() const = 0;
   // Says farewell to the others; at most the connections' close_timeout.
   virtual void close() = 0;
+  // Whether this process was forked from the one that made the communicator. A child cannot use it:
+  // every call is an error that says so, and nothing it does, its destructor neither, harms the
+  // parent. Its endpoints must be left alone (OpenedGroup does), and it may make others.
+  [[nodiscard]] virtual bool is_in_child() const = 0;
 
  private:
   Status run_as(Collective collective, CollectiveCall call) {

@@ -61,11 +61,13 @@ struct OpenedGroup {
 
   OpenedGroup() = default;
   OpenedGroup(OpenedGroup&&) = default;
-  // The communicator goes before its endpoints.
+  // In a child of fork() it leaves everything as it is: it belongs to the parent.
+  SPINDRIFT_EXPORT ~OpenedGroup();
+  // What was there goes when `other` does: the communicator before its endpoints.
   OpenedGroup& operator=(OpenedGroup&& other) noexcept {
-    communicator = std::move(other.communicator);
-    network = std::move(other.network);
-    same_host = std::move(other.same_host);
+    std::swap(network, other.network);
+    std::swap(same_host, other.same_host);
+    std::swap(communicator, other.communicator);
     return *this;
   }
 };

@@ -66,6 +66,10 @@ Engine::Engine(Store& store, EngineOptions options)
       thread_([this] { run(); }) {}
 
 Engine::~Engine() {
+  if (guard_.is_in_child()) {
+    thread_.detach();  // it is the parent's alone
+    return;
+  }
   is_stopping_.store(true, std::memory_order_release);
   (void)::eventfd_write(wake_fd_, 1);
   thread_.join();
@@ -73,6 +77,10 @@ Engine::~Engine() {
 }
 
 void Engine::submit(std::unique_ptr<Task> task) {
+  if (guard_.is_in_child()) {
+    task->done(Error(ErrorCode::kUnavailable, collectives::ForkGuard::kSentence));
+    return;
+  }
   const Time deadline = clock_now() + task->timeout;
   {
     const std::lock_guard lock(mutex_);

@@ -13,6 +13,8 @@
 
 #include "spindrift/open.h"
 
+#include "collectives/fork_guard.h"
+
 namespace spindrift::torch_plugin {
 
 // Everything the call points to lives until `done` was called.
@@ -72,6 +74,7 @@ class Engine final {
 
   Store& store_;
   const EngineOptions options_;
+  const collectives::ForkGuard guard_;
   int wake_fd_ = -1;
   std::atomic<bool> is_stopping_{false};
   std::mutex mutex_;

@@ -1,5 +1,7 @@
 // Ranks as threads, each with an endpoint of its own, over UDP on the loopback interface: every
 // collective, groups split from groups, and what is left after a rank has gone.
+#include <array>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -10,6 +12,7 @@
 
 #include "collectives/bootstrap/tcp_store.h"
 #include "tests/collectives/call_case.h"
+#include "transport/base/rng.h"
 
 namespace spindrift::collectives {
 namespace {
@@ -146,6 +149,57 @@ TEST(CollectivesE2e, SeveralCallsAreUnderWayAtOnce) {
     }
     EXPECT_TRUE(rank.communicator.is_done());
   });
+}
+
+CallCase random_case(Rng& rng, std::uint32_t ranks) {
+  const std::array kinds{Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
+                         Collective::kBroadcast, Collective::kReduce,        Collective::kAllToAll,
+                         Collective::kGather,    Collective::kScatter};
+  const std::array sizes{std::uint64_t{0}, rng.below(50), 1000 + rng.below(3000), rng.below(90000)};
+  return {.collective = kinds[rng.below(kinds.size())],
+          .ranks = ranks,
+          .count = sizes[rng.below(sizes.size())],
+          .root = static_cast<std::uint32_t>(rng.below(ranks)),
+          .is_in_place = rng.below(2) == 0,
+          .seed = rng.below(1000)};
+}
+
+// The calls are the same at all ranks; when each starts and waits for them is its own affair.
+void run_random_schedule(Communicator& communicator, std::uint64_t seed) {
+  Rng calls(seed);
+  Rng own(seed * 64 + communicator.rank());
+  std::deque<std::pair<std::unique_ptr<RankBuffers>, WorkId>> under_way;
+  for (int i = 0; i < 60; ++i) {
+    const CallCase one = random_case(calls, communicator.ranks());
+    auto buffers = std::make_unique<RankBuffers>(one, communicator.rank());
+    const Result<WorkId> work = communicator.start(buffers->call());
+    ASSERT_TRUE(work.ok()) << one << ": " << work.error().message();
+    under_way.emplace_back(std::move(buffers), work.value());
+    while (!under_way.empty() && own.below(8) < under_way.size()) {
+      const std::size_t which = own.below(under_way.size());
+      const Status status = communicator.wait(under_way[which].second);
+      ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status.error().message();
+      under_way[which].first->expect_right();
+      if (testing::Test::HasFailure()) return;
+      communicator.forget_memory();
+      under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+  }
+  ASSERT_TRUE(communicator.wait().ok());
+  for (auto& [buffers, work] : under_way)
+    buffers->expect_right();
+  communicator.forget_memory();
+}
+
+TEST(CollectivesE2e, RandomSchedulesOfOverlappingCallsAreRight) {
+  for (const GroupCase& group : {GroupCase{.ranks = 3, .faults = "loss=1%,reorder=5%"},
+                                 GroupCase{.ranks = 4, .provider = "auto"},
+                                 GroupCase{.ranks = 4, .ranks_per_host = 2, .provider = "auto"}}) {
+    run_group(group, [](Rank rank) {
+      for (std::uint64_t seed = 1; seed <= 4; ++seed)
+        run_random_schedule(rank.communicator, seed);
+    });
+  }
 }
 
 TEST(CollectivesE2e, SplitGroupsAndTheirParentShareConnections) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -50,6 +51,8 @@ class FakeWorld {
   std::map<std::uint64_t, std::span<std::byte>> regions;  // by remote key
   std::uint64_t next_key = 1;
   std::uint32_t move_percent = 50;  // chance of each side's next message per turn
+  // What a hostile sender does to its messages: bytes of SENDs, immediates of writes.
+  std::function<void(std::vector<std::byte>& bytes, std::uint32_t& immediate)> meddle{};
 };
 
 class FakeEndpoint final : public Endpoint {
@@ -227,8 +230,16 @@ inline bool FakeWorld::move_one(FakeSide& from) {
   const FakeMessage target = std::move(to.receives.front());
   from.sends.pop_front();
   to.receives.pop_front();
-  const std::byte* const source = message.bytes.empty() ? message.piece.data : message.bytes.data();
-  const std::uint32_t bytes = message.piece.bytes;
+  const std::byte* source = message.bytes.empty() ? message.piece.data : message.bytes.data();
+  std::uint32_t bytes = message.piece.bytes;
+  std::uint32_t immediate = message.request.immediate;
+  std::vector<std::byte> changed;
+  if (meddle) {
+    changed.assign(source, source + bytes);
+    meddle(changed, immediate);
+    source = changed.data();
+    bytes = static_cast<std::uint32_t>(changed.size());
+  }
   Completion arrived{.user_data = target.request.user_data,
                      .bytes = bytes,
                      .conn = to.conn,
@@ -240,7 +251,7 @@ inline bool FakeWorld::move_one(FakeSide& from) {
         region != regions.end() && message.request.remote_offset + bytes <= region->second.size();
     if (fits) std::memcpy(region->second.data() + message.request.remote_offset, source, bytes);
     status = fits ? OpStatus::kOk : OpStatus::kRemoteBounds;
-    arrived.immediate = message.request.immediate;
+    arrived.immediate = immediate;
     arrived.has_immediate = true;
   } else if (bytes <= target.piece.bytes) {
     if (bytes > 0) std::memcpy(target.piece.data, source, bytes);

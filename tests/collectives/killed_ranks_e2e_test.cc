@@ -27,6 +27,8 @@ constexpr int kWrong = 1;
 struct Setting {
   std::uint32_t ranks = 3;
   std::uint64_t seed = 1;
+  std::string provider = "udp";
+  std::string faults{};
 };
 
 // Calls of all kinds, the same at all ranks, until one fails.
@@ -56,32 +58,34 @@ bool is_right(Communicator& communicator) {
 
 int rank_main(const Setting& setting, std::uint32_t rank, const std::string& store_address) {
   auto store = TcpStore::connect(store_address, kPatience);
-  auto endpoint = open_endpoint("udp://");
-  if (!store.ok() || !endpoint.ok()) return kWrong;
-  CommunicatorOptions options;
-  options.rank = rank;
-  options.ranks = setting.ranks;
-  options.setup_timeout = kPatience;
-  options.stall_timeout = kPatience;
-  options.spin = Duration::zero();
-  auto world = Communicator::create(*endpoint.value(), *store.value(), options);
-  if (!world.ok()) return kWrong;
-  const Status status = work_until_failure(*world.value(), setting.seed);
+  if (!store.ok()) return kWrong;
+  GroupOptions options;
+  options.provider = setting.provider;
+  options.open.faults = setting.faults;
+  options.communicator.rank = rank;
+  options.communicator.ranks = setting.ranks;
+  options.communicator.setup_timeout = kPatience;
+  options.communicator.stall_timeout = kPatience;
+  auto opened = open_group(*store.value(), options);
+  if (!opened.ok()) return kWrong;
+  Communicator& world = *opened.value().communicator;
+  const Status status = work_until_failure(world, setting.seed);
   const std::string& message = status.error().message();
-  if (!world.value()->failure() || !world.value()->failure()->rank) {
+  if (!world.failure() || !world.failure()->rank) {
     std::fprintf(stderr, "rank %u does not know who has failed: %s\n", rank, message.c_str());
     return kWrong;
   }
-  const std::uint32_t failed = *world.value()->failure()->rank;
+  const std::uint32_t failed = *world.failure()->rank;
+  const std::string address = setting.provider == "udp" ? "udp://127.0.0.1:" : "shm://";
   if (message.find("rank " + std::to_string(failed)) == std::string::npos ||
-      message.find("udp://127.0.0.1:") == std::string::npos) {
+      message.find(address) == std::string::npos) {
     std::fprintf(stderr, "rank %u: %s\n", rank, message.c_str());
     return kWrong;
   }
   std::vector<std::uint32_t> survivors;
   for (std::uint32_t one = 0; one < setting.ranks; ++one)
     if (one != failed) survivors.push_back(one);
-  auto rest = world.value()->shrink(*store.value(), survivors);
+  auto rest = world.shrink(*store.value(), survivors);
   if (!rest.ok()) {
     std::fprintf(stderr, "rank %u: %s\n", rank, rest.error().message().c_str());
     return kWrong;
@@ -132,11 +136,27 @@ void kill_one_of(const Setting& setting) {
   }
 }
 
-TEST(KilledRanksE2e, AreNamedByAllOthersWhichGoOnWithoutThem) {
+// At random points of random work.
+void kill_in_groups_of_all_sizes(const std::string& provider, const std::string& faults) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    kill_one_of({.ranks = static_cast<std::uint32_t>(2 + seed % 4), .seed = seed});
-    if (HasFailure()) return;
+    kill_one_of({.ranks = static_cast<std::uint32_t>(2 + seed % 4),
+                 .seed = seed,
+                 .provider = provider,
+                 .faults = faults});
+    if (testing::Test::HasFailure()) return;
   }
+}
+
+TEST(KilledRanksE2e, AreNamedByAllOthersWhichGoOnWithoutThem) {
+  kill_in_groups_of_all_sizes("udp", "");
+}
+
+TEST(KilledRanksE2e, AreNamedWhile1PercentOfThePacketsIsLost) {
+  kill_in_groups_of_all_sizes("udp", "loss=1%");
+}
+
+TEST(KilledRanksE2e, AreNamedWhereRanksShareMemory) {
+  kill_in_groups_of_all_sizes("auto", "");
 }
 
 }  // namespace

@@ -48,6 +48,9 @@ TEST(BoundPlan, FindsLanesByPeerAndDirection) {
   EXPECT_EQ(plan.lanes()[out].direction, Direction::kSend);
   EXPECT_EQ(plan.find_lane(Direction::kSend, 0, 0), BoundPlan::kNoLane);
   EXPECT_EQ(plan.find_lane(Direction::kSend, 2, 1), BoundPlan::kNoLane);
+  // A rank that is not of the group can send what it likes.
+  EXPECT_EQ(plan.find_lane(Direction::kSend, UINT32_MAX, 0), BoundPlan::kNoLane);
+  EXPECT_EQ(plan.find_lane(Direction::kReceive, 100, 0), BoundPlan::kNoLane);
 }
 
 TEST(CostModel, AddsStepsMessagesAndBytesOfNetworkAndHost) {
