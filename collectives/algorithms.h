@@ -46,5 +46,10 @@ extern const CollectiveAlgorithm kBinomialScatter;
 // hierarchical.cc: where ranks share hosts.
 extern const CollectiveAlgorithm kHierarchicalAllReduce;
 extern const CollectiveAlgorithm kHierarchicalBroadcast;
+// hierarchical_blocks.cc: the same.
+extern const CollectiveAlgorithm kHierarchicalAllGather;
+extern const CollectiveAlgorithm kHierarchicalReduceScatter;
+extern const CollectiveAlgorithm kHierarchicalReduce;
+extern const CollectiveAlgorithm kHierarchicalBarrier;
 
 }  // namespace spindrift::collectives

@@ -156,6 +156,23 @@ TEST(PlanCostOf, HierarchicalPlansSendBetweenHostsWhatARingOfHostsWould) {
   EXPECT_DOUBLE_EQ(cost.near.blocks, 2.0 * 3 / 4);
 }
 
+TEST(PlanCostOf, HierarchicalPlansOfBlocksTakeEachOutOfItsHostOnce) {
+  // hierarchical_blocks.cc: four hosts of four; an owner has one block of each host.
+  PlanRequest request{.ranks = 16};
+  for (std::uint32_t rank = 0; rank < 16; ++rank)
+    request.topology.hosts.push_back(rank / 4);
+  for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter}) {
+    request.collective = collective;
+    const PlanCost cost = cost_of(algorithm(collective, "hierarchical"), request).value();
+    EXPECT_DOUBLE_EQ(cost.network.blocks, 3.0) << to_string(collective);
+    EXPECT_EQ(cost.network.steps, 3U) << to_string(collective);
+  }
+  request.collective = Collective::kReduce;
+  EXPECT_DOUBLE_EQ(
+      cost_of(algorithm(Collective::kReduce, "hierarchical"), request).value().network.blocks, 2.0)
+      << "that the root receives";
+}
+
 TEST(BuildPlan, HierarchicalNeedsSeveralHostsWithSeveralRanks) {
   const CollectiveAlgorithm& one = algorithm(Collective::kAllReduce, "hierarchical");
   EXPECT_EQ(build_plan(one, {.ranks = 3}).error().code(), ErrorCode::kUnsupported);

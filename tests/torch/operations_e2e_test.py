@@ -189,9 +189,24 @@ def refusals(rank, size):
     return True
 
 
+def forks(rank, size):
+    """As the workers of a DataLoader do."""
+    child = os.fork()
+    if child == 0:
+        try:
+            dist.all_reduce(torch.ones(3))
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    return tensor[0] == size
+
+
 def more_than_gloo(rank, size):
     warnings.simplefilter("ignore")  # two calls have newer names
-    return beyond_gloo(rank, size) and groups_and_futures(rank, size) and refusals(rank, size)
+    return beyond_gloo(rank, size) and groups_and_futures(rank, size) and refusals(rank, size) and forks(rank, size)
 
 
 def monitored_barrier(timeout):
