@@ -101,7 +101,12 @@ Status probe() {
 ListenAddresses listen_addresses(const std::string& address, std::uint16_t device_port) {
   const std::string scheme = address.substr(0, address.find("://"));
   if (!names_devices(scheme)) return {scheme + "://", address};
-  return {address, absl::StrCat(scheme, "://0.0.0.0:", device_port, ",[::]:", device_port)};
+  const bool says_port =
+      address.find("?port=") != std::string::npos || address.find("&port=") != std::string::npos;
+  const bool has_options = address.find('?') != std::string::npos;
+  std::string open = address;
+  if (!says_port) absl::StrAppend(&open, has_options ? "&" : "?", "port=", device_port);
+  return {open, scheme + "://"};
 }
 
 std::vector<std::string> provider_module_folders() {

@@ -21,7 +21,7 @@ inline bool names_devices(std::string_view scheme) {
 }
 
 // What to open an endpoint with, and what to listen on, when a user says where to listen: two
-// things where addresses name devices. `device_port` is then the port, on all of their addresses.
+// things where addresses name devices. `device_port` is then the port, unless the address says one.
 struct ListenAddresses {
   std::string open;
   std::string listen;

@@ -12,8 +12,9 @@ namespace {
 constexpr std::uint32_t kMinMtu = 1280;
 constexpr std::uint32_t kMaxMtu = 65000;
 
-constexpr std::array<DeviceOptionInfo, 12> kOptions{{
+constexpr std::array<DeviceOptionInfo, 13> kOptions{{
     {"ip", "", "", 0, 0, "addresses with prefix length, 10.0.0.1/24,fd00::1/64; needed"},
+    {"port", "", "0", 0, 65535, "of UDP, on all addresses; 0: any that is free"},
     {"gateway", "", "", 0, 0, "where packets for other networks go; one per family"},
     {"neighbor", "", "", 0, 0, "IP@MAC, ...: known without asking"},
     {"args", "", "", 0, 0, "what the driver is told, KEY=VALUE,..."},
@@ -142,6 +143,7 @@ Status set_mac(std::string_view text, DeviceOptions& out) {
 }
 
 std::uint32_t* number_of(std::string_view name, DeviceOptions& out) {
+  if (name == "port") return &out.port;
   if (name == "vlan") return &out.vlan;
   if (name == "mtu") return &out.mtu;
   if (name == "queues") return &out.queues;

@@ -39,6 +39,7 @@ struct DeviceOptions {
   std::vector<NetAddress> gateways{};  // at most one of each family
   std::vector<StaticNeighbor> neighbors{};
   MacAddress mac{};                   // zero: the device's own
+  std::uint32_t port = 0;             // of UDP, on all addresses; 0: any that is free
   std::uint32_t vlan = 0;             // 0: untagged
   std::uint32_t mtu = 1500;           // of IP
   std::uint32_t queues = 1;           // pairs; endpoints beyond share them

@@ -7,12 +7,10 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <mutex>
 #include <thread>
 
 #include <pthread.h>
-#include <rte_alarm.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
@@ -80,8 +78,9 @@ Process& process() {
 ssize_t write_log(void* /*cookie*/, const char* text, std::size_t size) {
   process().log.write({text, size});
   // Its last words before it ends the process.
-  if (std::string_view(text, size).find("PANIC") != std::string_view::npos)
-    static_cast<void>(!::write(STDERR_FILENO, text, size));
+  static std::atomic<bool> is_panic{false};
+  if (std::string_view(text, size).find("PANIC") != std::string_view::npos) is_panic = true;
+  if (is_panic) static_cast<void>(!::write(STDERR_FILENO, text, size));
   return static_cast<ssize_t>(size);
 }
 
@@ -256,23 +255,6 @@ struct Registration {
 void use_thread() {
   static thread_local const Registration registration;
   static_cast<void>(registration.is_made);
-}
-
-bool run_in_interrupt_thread(const std::function<void()>& work) {
-  struct Job {
-    const std::function<void()>* work;
-    std::promise<void> is_done;
-  };
-  Job job{.work = &work, .is_done = {}};
-  std::future<void> done = job.is_done.get_future();
-  const auto run = [](void* argument) {
-    auto& one = *static_cast<Job*>(argument);
-    (*one.work)();
-    one.is_done.set_value();
-  };
-  if (rte_eal_alarm_set(1, run, &job) != 0) return false;
-  done.wait();
-  return true;
 }
 
 std::string eal_said() {

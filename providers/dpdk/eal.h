@@ -1,7 +1,6 @@
 #pragma once
 // DPDK's environment (EAL) in this process: started once, on first use, in a thread of its own, and
 // never cleaned up, because it cannot be started a second time. Internal to providers/dpdk.
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,10 +27,6 @@ bool is_eal_usable();
 
 // To be called by a thread before it touches packets: gives it caches of its own, once.
 void use_thread();
-
-// Runs `work` in the thread that serves DPDK's interrupts and control channels, and waits for it.
-// False: it could not be handed over, and did not run.
-bool run_in_interrupt_thread(const std::function<void()>& work);
 
 // "0000:3b:00.0" and the like.
 bool is_pci_address(std::string_view device);

@@ -21,6 +21,18 @@ bool probe(const ModuleErrorSink* sink) {
   return false;
 }
 
+// Every address of the devices is a rail.
+Status add_rails(PacketIo& io, const std::vector<DeviceOptions>& devices) {
+  for (const DeviceOptions& device : devices)
+    for (const LocalNet& net : device.nets) {
+      NetAddress address = net.address;
+      address.port = static_cast<std::uint16_t>(device.port);
+      const auto rail = io.add_rail(address);
+      if (!rail.ok()) return rail.error();
+    }
+  return ok_status();
+}
+
 void* open(const char* text, std::size_t bytes, const ModuleErrorSink* sink) {
   try {
     const auto url = parse_url({text, bytes});
@@ -34,8 +46,13 @@ void* open(const char* text, std::size_t bytes, const ModuleErrorSink* sink) {
       return nullptr;
     }
     auto io = open_dpdk(devices.value());
-    if (io.ok()) return std::move(io).value().release();
-    report(*sink, io.error());
+    if (!io.ok()) {
+      report(*sink, io.error());
+      return nullptr;
+    }
+    const Status rails = add_rails(*io.value(), devices.value());
+    if (rails.ok()) return std::move(io).value().release();
+    report(*sink, rails.error());
   } catch (const std::bad_alloc&) {
     report(*sink, Error(ErrorCode::kNoMemory, "out of memory"));
   }

@@ -29,13 +29,16 @@ Registry& registry() {
   return *one;
 }
 
-bool are_same(const DeviceOptions& a, const DeviceOptions& b) {
-  const auto is_same_net = [](const LocalNet& x, const LocalNet& y) {
-    return x.address.is_same_host(y.address) && x.prefix_bits == y.prefix_bits;
-  };
-  return a.arguments == b.arguments && a.vlan == b.vlan && a.mtu == b.mtu && a.mac == b.mac &&
-         a.gateways == b.gateways &&
-         std::equal(a.nets.begin(), a.nets.end(), b.nets.begin(), b.nets.end(), is_same_net);
+// Whether a device opened with `first` serves who asks for `second`.
+bool serves(const DeviceOptions& first, const DeviceOptions& second) {
+  const bool has_all =
+      std::all_of(second.nets.begin(), second.nets.end(), [&](const LocalNet& wanted) {
+        return std::any_of(first.nets.begin(), first.nets.end(), [&](const LocalNet& net) {
+          return net.address.is_same_host(wanted.address) && net.prefix_bits == wanted.prefix_bits;
+        });
+      });
+  return has_all && first.arguments == second.arguments && first.vlan == second.vlan &&
+         first.mtu == second.mtu && first.mac == second.mac && first.gateways == second.gateways;
 }
 
 IoError to_io_error(const NetworkError& error) {
@@ -54,11 +57,12 @@ Result<Port*> Port::acquire(const DeviceOptions& options) {
   const std::lock_guard guard(all.mutex);
   for (Port* port : all.ports) {
     if (port->options_.device != options.device) continue;
-    if (!are_same(port->options_, options))
+    if (!serves(port->options_, options))
       return Error(ErrorCode::kInvalidArgument,
                    "dpdk device " + options.device +
                        " is open in this process with other options: endpoints that share a "
-                       "device give the same ip, gateway, vlan, mtu, mac and args");
+                       "device give the same gateway, vlan, mtu, mac and args, and no ip that the "
+                       "first one did not give");
     ++port->users_;
     return port;
   }
@@ -108,7 +112,7 @@ std::uint16_t Port::next_queue() {
   return static_cast<std::uint16_t>(queues_given_++ % device_->queues());
 }
 
-bool Port::is_free(const NetAddress& address, std::uint16_t port) const {
+bool Port::is_free(const NetAddress& address, std::uint32_t port) const {
   return std::none_of(owners_.begin(), owners_.end(), [&](const Owner& owner) {
     const bool is_entropy =
         port >= owner.first_entropy_port && port - owner.first_entropy_port < kEntropyPorts;
@@ -116,42 +120,47 @@ bool Port::is_free(const NetAddress& address, std::uint16_t port) const {
   });
 }
 
+// Source ports from `first` on, for a rail that receives on `port`.
+bool Port::is_free_block(const NetAddress& address, std::uint32_t first, std::uint32_t port) const {
+  const auto holds = [first](std::uint32_t one) {
+    return one >= first && one < first + kEntropyPorts;
+  };
+  if (holds(port)) return false;
+  return std::none_of(owners_.begin(), owners_.end(), [&](const Owner& owner) {
+    return owner.address.is_same_host(address) &&
+           (owner.first_entropy_port == first || holds(owner.address.port));
+  });
+}
+
 Result<Port::Claim> Port::claim(const NetAddress& local, Mailbox& owner, std::uint16_t rail) {
+  static constexpr std::uint32_t kFreePorts = kFirstEntropyPort - kFirstFreePort;
+  static constexpr std::uint32_t kBlocks = (65536 - kFirstEntropyPort) / kEntropyPorts;
   const std::lock_guard guard(mutex_);
   if (!has_address(local))
     return Error(ErrorCode::kInvalidArgument, local.to_string() + " is no address of " +
                                                   options_.device +
                                                   "; its addresses are those of the option ip");
   Claim claim{.address = local};
-  if (local.port == 0) {
-    std::uint16_t port = kFirstFreePort;
-    while (port < kFirstEntropyPort && !is_free(local, port))
-      ++port;
-    claim.address.port = port;
+  for (std::uint32_t i = 0; i < kFreePorts && claim.address.port == 0; ++i) {
+    const std::uint32_t port = kFirstFreePort + next_port_++ % kFreePorts;
+    if (is_free(local, port)) claim.address.port = static_cast<std::uint16_t>(port);
   }
-  if (claim.address.port >= kFirstEntropyPort && local.port == 0)
+  if (claim.address.port == 0)
     return Error(ErrorCode::kUnavailable, "no UDP port of " + local.to_string() + " is free");
   if (!is_free(local, claim.address.port))
     return Error(ErrorCode::kUnavailable, "UDP port " + std::to_string(claim.address.port) +
                                               " of " + local.to_string() +
                                               " is taken in this process; choose another");
-  // The last block would reach beyond the last port.
-  for (std::uint32_t first = kFirstEntropyPort; first + kEntropyPorts <= 65536;
-       first += kEntropyPorts) {
-    const bool has_port = claim.address.port >= first && claim.address.port < first + kEntropyPorts;
-    bool is_open = !has_port;
-    for (const Owner& one : owners_)
-      is_open =
-          is_open && !(one.address.is_same_host(local) &&
-                       (one.first_entropy_port == first ||
-                        (one.address.port >= first && one.address.port < first + kEntropyPorts)));
-    if (!is_open) continue;
+  for (std::uint32_t i = 0; i < kBlocks; ++i) {
+    const std::uint32_t first = kFirstEntropyPort + next_block_++ % kBlocks * kEntropyPorts;
+    if (!is_free_block(local, first, claim.address.port)) continue;
     claim.first_entropy_port = static_cast<std::uint16_t>(first);
     owners_.push_back({claim.address, claim.first_entropy_port, rail, &owner});
     return claim;
   }
-  return Error(ErrorCode::kUnavailable,
-               "all source ports of " + local.to_string() + " are taken: 63 rails are the most");
+  return Error(ErrorCode::kUnavailable, "all source ports of " + local.to_string() +
+                                            " are taken: " + std::to_string(kBlocks) +
+                                            " rails are the most");
 }
 
 void Port::give_up_claims(const Mailbox& owner) {

@@ -26,7 +26,7 @@ class Port {
   static constexpr std::uint16_t kEntropyPorts = 256;
 
   // The device, opened by this call or by another endpoint of the process; give it back by
-  // release(). The second time the options must be the same, or no more than the device.
+  // release(). The second time the options must be the same; of the addresses some will do.
   static Result<Port*> acquire(const DeviceOptions& options);
   void release();
 
@@ -85,7 +85,8 @@ class Port {
 
   Port(const DeviceOptions& options, std::unique_ptr<PortDevice> device);
   ~Port();
-  bool is_free(const NetAddress& address, std::uint16_t port) const;
+  bool is_free(const NetAddress& address, std::uint32_t port) const;
+  bool is_free_block(const NetAddress& address, std::uint32_t first, std::uint32_t port) const;
   const Owner* owner_of(const NetAddress& destination) const;
   LocalStation station(const NetAddress& address) const;
   void announce();
@@ -109,6 +110,10 @@ class Port {
   std::vector<Held> held_;
   std::vector<PathMtu> path_mtus_;
   std::uint16_t queues_given_ = 0;
+  // Where the search for a free port and for free source ports goes on: what is late for one
+  // endpoint should not meet the next.
+  std::uint32_t next_port_ = 0;
+  std::uint32_t next_block_ = 0;
   bool was_up_ = false;
   Time next_refresh_{};
   Time next_unreachable_{};

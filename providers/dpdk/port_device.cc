@@ -100,8 +100,7 @@ Status PortDevice::configure(const DeviceOptions& options) {
   int code = rte_eth_dev_info_get(id_, &info);
   if (code != 0) return trouble(options, "does not describe itself", code);
   driver_ = info.driver_name;
-  must_stay_open_ =
-      driver_ == "net_memif" && options.arguments.find("zero-copy=yes") != std::string::npos;
+  must_stay_open_ = driver_ == "net_memif";
   const auto queues = static_cast<std::uint16_t>(
       std::min<std::uint32_t>({options.queues, info.max_rx_queues, info.max_tx_queues}));
   rte_eth_conf conf{};
@@ -178,9 +177,7 @@ Status PortDevice::start(const DeviceOptions& options) {
 
 PortDevice::~PortDevice() {
   if (!is_eal_usable()) return;
-  // memif's control channels are served by DPDK's interrupt thread, which ends the process when one
-  // is closed under its hands.
-  if (driver_ != "net_memif" || !run_in_interrupt_thread([this] { close(); })) close();
+  close();
   for (const Queue& queue : queues_) {
     // What the kernel's rings held does not come back.
     if (driver_ == "net_af_xdp")

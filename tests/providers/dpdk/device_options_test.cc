@@ -21,7 +21,8 @@ std::string refusal(const std::string& text) {
 TEST(DeviceOptions, AreReadAsDocumented) {
   const auto parsed = parse(
       "dpdk://0000:3b:00.0?ip=10.0.0.1/24,fd00::1/64&gateway=10.0.0.254,fd00::fe&vlan=7&mtu=9000"
-      "&queues=4&ring=2048&mbufs=9999&mac=02:00:00:00:00:0a&neighbor=10.0.0.2@02:00:00:00:00:02"
+      "&queues=4&ring=2048&mbufs=9999&port=4793&mac=02:00:00:00:00:0a&neighbor=10.0.0.2@02:00:00:"
+      "00:00:02"
       "&neighbor_ms=500&checksum=on");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message();
   const DeviceOptions& one = parsed.value().at(0);
@@ -31,6 +32,7 @@ TEST(DeviceOptions, AreReadAsDocumented) {
   EXPECT_EQ(one.nets[1].prefix_bits, 64);
   ASSERT_EQ(one.gateways.size(), 2U);
   EXPECT_EQ(one.gateways[1].to_string(), "[fd00::fe]:0");
+  EXPECT_EQ(one.port, 4793U);
   EXPECT_EQ(one.vlan, 7U);
   EXPECT_EQ(one.mtu, 9000U);
   EXPECT_EQ(one.queues, 4U);

@@ -46,14 +46,13 @@ bool is_up(const std::string& device) {
   return true;
 }
 
-// Named afresh for every pair, so that nothing of the last one is left.
+// One per process: memif's devices stay open (PortDevice::must_stay_open), and vhost's take a
+// second to close.
 class MemoryLink : public DpdkPair {
  public:
-  explicit MemoryLink(const char* socket, bool is_kept = false)
-      : serial_(is_kept ? 0 : next_serial()),
-        socket_(std::filesystem::temp_directory_path().string() + "/spindrift-" + socket + "-" +
-                std::to_string(getpid()) + "-" + std::to_string(serial_)) {}
-  ~MemoryLink() override { std::remove(socket_.c_str()); }
+  explicit MemoryLink(const char* kind)
+      : socket_(std::filesystem::temp_directory_path().string() + "/spindrift-" + kind + "-" +
+                std::to_string(getpid())) {}
   void connect() override {
     for (int tries = 0; tries < 2000; ++tries) {
       if (is_up(options(0).device) && is_up(options(1).device)) return;
@@ -63,34 +62,27 @@ class MemoryLink : public DpdkPair {
   void settle() override {}
 
  protected:
-  std::string name(const std::string& driver, std::size_t number) const {
-    return driver + std::to_string(number);
+  void keep_open() {
+    static auto* const kept = new std::vector<std::unique_ptr<PacketIo>>;
+    while (kept->size() < 2) {
+      const DeviceOptions one = options(kept->size());
+      kept->push_back(std::move(open_dpdk({&one, 1})).value());
+    }
   }
   const std::string& socket() const { return socket_; }
-  unsigned serial() const { return serial_; }
 
  private:
-  static unsigned next_serial() {
-    static unsigned next = 0;
-    return next++;
-  }
-  unsigned serial_;
   std::string socket_;
 };
 
 class Memif final : public MemoryLink {
  public:
-  explicit Memif(bool is_zero_copy)
-      : MemoryLink("memif", is_zero_copy), is_zero_copy_(is_zero_copy) {
-    if (!is_zero_copy_ || kept_open().size() == 2) return;
-    for (const std::size_t host : {0U, 1U}) {
-      const DeviceOptions one = options(host);
-      kept_open().push_back(open_dpdk({&one, 1}).value());
-    }
+  explicit Memif(bool is_zero_copy) : MemoryLink("memif"), is_zero_copy_(is_zero_copy) {
+    keep_open();
   }
   DeviceOptions options(std::size_t host) override {
     DeviceOptions out = common(host);
-    out.device = name("net_memif", 2 * serial() + host);
+    out.device = "net_memif" + std::to_string(host);
     out.arguments = std::string("role=") + (host == 0 ? "server" : "client") +
                     ",socket-abstract=no,rsize=9,bsize=9216,socket=" + socket();
     if (is_zero_copy_ && host == 1) out.arguments += ",zero-copy=yes";
@@ -98,27 +90,18 @@ class Memif final : public MemoryLink {
   }
 
  private:
-  // A zero-copy device is opened once per process (PortDevice::must_stay_open), and its peer with
-  // it.
-  static std::vector<std::unique_ptr<PacketIo>>& kept_open() {
-    static auto* const all = new std::vector<std::unique_ptr<PacketIo>>;
-    return *all;
-  }
   bool is_zero_copy_;
 };
 
 class Vhost final : public MemoryLink {
  public:
-  Vhost() : MemoryLink("vhost") {}
+  Vhost() : MemoryLink("vhost") { keep_open(); }
   DeviceOptions options(std::size_t host) override {
     DeviceOptions out = common(host);
-    if (host == 0) {
-      out.device = name("net_vhost", serial());
-      out.arguments = "iface=" + socket() + ",queues=1";
-    } else {
-      out.device = name("net_virtio_user", serial());
-      out.arguments = "path=" + socket() + ",queues=1,queue_size=512,mac=" + to_string(mac_of(1));
-    }
+    out.device = host == 0 ? "net_vhost0" : "net_virtio_user0";
+    out.arguments =
+        host == 0 ? "iface=" + socket() + ",queues=1"
+                  : "path=" + socket() + ",queues=1,queue_size=512,mac=" + to_string(mac_of(1));
     return out;
   }
 };
