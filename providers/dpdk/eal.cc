@@ -228,7 +228,13 @@ Status start_eal(std::string_view first_device) {
   const std::vector<std::string> arguments =
       eal_arguments(first_device, said == nullptr ? "" : said, host);
   // It pins the thread that starts it to the processors of its choice.
-  std::thread starter([&] { run_eal_init(arguments, one.status); });
+  std::thread starter([&] {
+    // Its threads inherit this: signals are for the program's own.
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    run_eal_init(arguments, one.status);
+  });
   starter.join();
   pthread_atfork(nullptr, nullptr, [] { process().is_forked.store(true); });
   return one.status;
@@ -255,6 +261,25 @@ struct Registration {
 void use_thread() {
   static thread_local const Registration registration;
   static_cast<void>(registration.is_made);
+}
+
+NoSigpipe::NoSigpipe() {
+  sigset_t pipe;
+  sigset_t pending;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  sigpending(&pending);
+  was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+  pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+}
+
+NoSigpipe::~NoSigpipe() {
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  const timespec now{};
+  if (!was_pending_) sigtimedwait(&pipe, nullptr, &now);
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 std::string eal_said() {

@@ -1,6 +1,7 @@
 #pragma once
 // DPDK's environment (EAL) in this process: started once, on first use, in a thread of its own, and
 // never cleaned up, because it cannot be started a second time. Internal to providers/dpdk.
+#include <csignal>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,20 @@ bool is_eal_usable();
 
 // To be called by a thread before it touches packets: gives it caches of its own, once.
 void use_thread();
+
+// Keeps the death of a peer on a socket from ending this process: drivers of memory links write to
+// theirs as if nobody could be gone. For the calling thread, while it exists.
+class NoSigpipe {
+ public:
+  NoSigpipe();
+  ~NoSigpipe();
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  sigset_t before_{};
+  bool was_pending_ = false;
+};
 
 // "0000:3b:00.0" and the like.
 bool is_pci_address(std::string_view device);

@@ -70,6 +70,7 @@ Result<std::unique_ptr<PortDevice>> PortDevice::open(const DeviceOptions& option
   Status status = start_eal(options.device);
   if (!status.ok()) return status.error();
   use_thread();
+  const NoSigpipe no_sigpipe;
   forget_eal_said();
   std::unique_ptr<PortDevice> device(new PortDevice);
   status = device->find(options);
@@ -188,6 +189,7 @@ PortDevice::~PortDevice() {
 }
 
 void PortDevice::close() {
+  const NoSigpipe no_sigpipe;
   if (is_started_) rte_eth_dev_stop(id_);
   if (id_ == RTE_MAX_ETHPORTS || !is_ours_) return;
   rte_eth_dev_info info{};

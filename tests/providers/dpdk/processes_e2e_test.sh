@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Two processes over each kind of link that needs no NIC: every operation verified, with the largest
+# frames and the smallest, over IPv4 and IPv6, through a VLAN, with losses; tshark finds nothing wrong
+# with what is on the cable. usage: processes_e2e_test.sh PATH_OF_SPINDRIFT LINK
+# LINK: memif, memif_zero_copy, vhost, af_packet, coll
+set -u
+tool=$1
+link=$2
+out=$(mktemp -d)
+failures=0
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$out"; ip link del sdp0$$ 2>/dev/null' EXIT
+
+fail() {
+  echo "FAILED: $*" >&2
+  failures=$((failures + 1))
+}
+
+socket=$out/s
+mtu=9000
+case $link in
+memif | coll)
+  near="net_memif0 role=server,socket=$socket,socket-abstract=no,bsize=9216"
+  far="net_memif0 role=client,socket=$socket,socket-abstract=no,bsize=9216"
+  ;;
+memif_zero_copy)
+  export SPINDRIFT_DPDK_EAL="--no-huge -m 256 --single-file-segments"
+  near="net_memif0 role=server,socket=$socket,socket-abstract=no,bsize=9216"
+  far="net_memif0 role=client,socket=$socket,socket-abstract=no,bsize=9216,zero-copy=yes"
+  ;;
+vhost)
+  near="net_vhost0 iface=$socket,queues=1"
+  far="net_virtio_user0 path=$socket,queues=1,queue_size=1024"
+  ;;
+af_packet)
+  if [ "$(id -u)" != 0 ] || ! ip link add sdp0$$ type veth peer name sdp1$$ 2>/dev/null; then
+    echo "NOT TESTED: af_packet needs root and veth interfaces" >&2
+    exit 77
+  fi
+  for side in 0 1; do ip link set sdp$side$$ mtu 9000 up; done
+  ring="blocksz=65536,framesz=16384,framecnt=256"
+  near="net_af_packet0 iface=sdp0$$,$ring"
+  far="net_af_packet0 iface=sdp1$$,$ring"
+  ;;
+esac
+
+# address "DEVICE ARGS" IP...: what opens an endpoint there.
+address() {
+  echo "dpdk://${1%% *}?ip=$2&mtu=$mtu&${3:+$3&}args=${1#* }"
+}
+
+# run NEAR-IP FAR-IP TARGET OPTIONS [ARGUMENTS]: a server at one end, a client at the other.
+run() {
+  local near_ip=$1 far_ip=$2 target=$3 options=$4
+  shift 4
+  rm -f "$socket" "$out/server"
+  SPINDRIFT_HOST_ID=near timeout 60 "$tool" perf server --once --listen "$(address "$near" "$near_ip" "$options")" \
+    >"$out/server" 2>&1 &
+  local server=$!
+  for _ in $(seq 200); do
+    grep listening "$out/server" >/dev/null 2>&1 && break
+    sleep 0.05
+  done
+  SPINDRIFT_HOST_ID=far timeout 30 "$tool" perf "$target" \
+    --device "$(address "$far" "$far_ip" "$options")" "$@" >"$out/client" 2>&1 || {
+    fail "$link: $*: $(tail -3 "$out/client") server: $(tail -2 "$out/server")"
+    kill $server
+  }
+  wait $server || fail "$link: the server of $*: $(tail -2 "$out/server")"
+}
+
+v4() { run 10.0.0.1/24 10.0.0.2/24 dpdk://10.0.0.1 "$@"; }
+
+if [ "$link" = coll ]; then
+  for rank in 0 1; do
+    end=$near
+    [ $rank = 1 ] && end=$far
+    SPINDRIFT_HOST_ID=rank$rank timeout 60 "$tool" coll allreduce --rank $rank --ranks 2 \
+      --rendezvous 127.0.0.1:$((20000 + $$ % 20000)) -b 1K -e 1M -f 32 -n 5 -w 1 -c 1 \
+      --address "$(address "$end" 10.0.0.$((rank + 1))/24)" >"$out/rank$rank" 2>&1 &
+    pids[rank]=$!
+    sleep 0.7
+  done
+  for rank in 0 1; do
+    wait "${pids[rank]}" || fail "all-reduce, rank $rank: $(tail -3 "$out/rank$rank")"
+  done
+  exit $((failures > 0))
+fi
+
+v4 "" --op write --size 1M -n 200 --warmup 0 --verify
+v4 "" --op send --size 64 -n 2000 --warmup 0 --verify
+v4 checksum=on --op read --size 100000 -n 100 --warmup 0 --verify
+if [ "$link" = memif ] || [ "$link" = af_packet ]; then
+  v4 vlan=100 --op write --size 64K -n 100 --warmup 0 --verify
+  v4 "" --op send --size 1 -n 500 --warmup 0 --verify
+  v4 "" --op write --size 64K -n 200 --warmup 0 --verify --fault loss=1%
+  run fd00::1/64 fd00::2/64 'dpdk://[fd00::1]' "" --op write --size 64K -n 100 --warmup 0 --verify
+fi
+if [ "$link" = af_packet ]; then
+  # Once more while the kernel's end of the cable is listened to.
+  dumpcap -q -i sdp1$$ -w "$out/wire.pcapng" >/dev/null 2>&1 &
+  capture=$!
+  sleep 1
+  v4 checksum=on --op write --size 64K -n 20 --warmup 0
+  v4 "checksum=on&vlan=100" --op send --size 1 -n 20 --warmup 0
+  run fd00::1/64 fd00::2/64 'dpdk://[fd00::1]' "" --op read --size 9000 -n 20 --warmup 0
+  sleep 1
+  kill $capture
+  wait $capture 2>/dev/null
+  count() {
+    tshark -r "$out/wire.pcapng" -o udp.check_checksum:TRUE -o ip.check_checksum:TRUE -Y "$1" \
+      2>/dev/null | wc -l
+  }
+  bad=$(count '_ws.malformed || udp.checksum.status == 0 || ip.checksum.status == 0 ||
+    icmpv6.checksum.status == 0 || frame.len < 60')
+  [ "$bad" = 0 ] || fail "tshark finds $bad bad frames: $(tshark -r "$out/wire.pcapng" \
+    -Y '_ws.malformed || udp.checksum.status == 0 || frame.len < 60' | head -3)"
+  for kind in 'udp && ip && !vlan' 'udp && ipv6' 'udp && vlan.id == 100' arp icmpv6; do
+    [ "$(count "$kind")" -gt 1 ] || fail "the capture has no frames of: $kind"
+  done
+fi
+exit $((failures > 0))
