@@ -82,6 +82,18 @@ class Program:
         return self in _running and os.waitid(
             os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
+    def await_output(self, text, patience_s):
+        """Until it has said so."""
+        give_up = time.monotonic() + patience_s
+        while text.encode() not in os.pread(self._out.fileno(), 65536, 0):
+            if not self.is_running():
+                self.wait(1)
+                raise Failed(f"{self._name()} ended before it said '{text}'")
+            if time.monotonic() > give_up:
+                self.kill()
+                raise Failed(f"{self._name()} did not say '{text}': {self.complaint()}")
+            time.sleep(0.005)
+
     def kill(self):
         if self in _running:
             os.kill(self.pid, signal.SIGKILL)
