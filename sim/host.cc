@@ -41,6 +41,7 @@ Status Host::listen(Result<std::unique_ptr<Endpoint>> endpoint) {
   for (std::uint32_t k = 0; k < nics_; ++k)
     absl::StrAppend(&address_, k == 0 ? "" : ",", address_of_nic(first_nic_ + k).to_string());
   endpoint_ = std::move(endpoint).value();
+  if (program_ != nullptr) return ok_status();
   const auto listener = endpoint_->listen(address_, {.backlog = 65535});
   if (!listener.ok()) return listener.error();
   return ok_status();
@@ -66,20 +67,29 @@ void Host::turn() {
   for (int turns = 0;; ++turns) {
     SPINDRIFT_CHECK(turns < kMaxTurns);
     wants_another_ = false;
-    const std::size_t count = endpoint_->poll(done_);
-    for (std::size_t i = 0; i < count; ++i)
-      user_.on_completion(number_, done_[i]);
-    if (watches_events_) [[unlikely]] {
-      std::array<ConnEvent, 16> events;
-      for (std::size_t n = endpoint_->poll_events(events); n != 0;
-           n = endpoint_->poll_events(events))
-        for (std::size_t i = 0; i < n; ++i)
-          user_.on_conn_event(number_, events[i]);
-    }
+    const std::size_t count = program_ != nullptr ? (program_->turn_of(number_) ? 1 : 0) : serve();
     const bool is_over = medium_->take_is_stuck() || endpoint_->next_deadline() > now;
     if (count == 0 && !wants_another_ && is_over && !medium_->has_news()) break;
   }
   is_in_turn_ = false;
+  rest();
+}
+
+// Hands what is done to the user; how much.
+std::size_t Host::serve() {
+  const std::size_t count = endpoint_->poll(done_);
+  for (std::size_t i = 0; i < count; ++i)
+    user_.on_completion(number_, done_[i]);
+  if (watches_events_) [[unlikely]] {
+    std::array<ConnEvent, 16> events;
+    for (std::size_t n = endpoint_->poll_events(events); n != 0; n = endpoint_->poll_events(events))
+      for (std::size_t i = 0; i < n; ++i)
+        user_.on_conn_event(number_, events[i]);
+  }
+  return count;
+}
+
+void Host::rest() {
   for (std::uint32_t k = 0; k < nics_; ++k)
     if (medium_->wants_room(k)) network_.wants_free(first_nic_ + k);
   set_timer();

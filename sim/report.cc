@@ -128,7 +128,7 @@ Results World::results() {
     const bool is_unfinished =
         flow.posted != 0 && !flow.record.is_done() && flow.record.error.empty();
     if (is_unfinished) count_into(flow.record, pairs_[flow.pair], true);
-    if (flow.record.is_done() && !memory_.is_intact(i)) ++out.payload_errors;
+    if (!collective_ && flow.record.is_done() && !memory_.is_intact(i)) ++out.payload_errors;
     out.flows.push_back(std::move(flow.record));
   }
   for (std::uint32_t port = 0; port < network_.port_count(); ++port) {

@@ -112,8 +112,9 @@ std::vector<std::string_view> topology_names() {
 }
 
 std::vector<std::string_view> workload_names() {
-  return {"one_flow",        "incast",          "permutation",   "all_to_all", "random_pairs",
-          "ring_all_reduce", "tree_all_reduce", "training_step", "flow_list",  "matrix"};
+  return {"one_flow",     "incast",          "permutation",     "all_to_all",
+          "random_pairs", "ring_all_reduce", "tree_all_reduce", "training_step",
+          "collective",   "flow_list",       "matrix"};
 }
 
 }  // namespace spindrift::sim

@@ -113,6 +113,8 @@ struct TransportSpec {
 //   (a size distribution's name), load (of the hosts' links) ring_all_reduce bytes per host, 2(n-1)
 //   dependent steps tree_all_reduce bytes per host, binary tree up and down, chunk_bytes pipelined
 //   training_step   repeats, compute_gap, buckets, bytes per bucket by ring all-reduce
+//   collective      `operation` by the real collective layer with `algorithm`, bytes of the larger
+//                   buffer at each host, `repeats` calls one after the other; up to 64 hosts
 //   flow_list       a file: "source destination bytes start_ps" a line, '#' comments
 //   matrix          a connection matrix file of the public Ultra Ethernet simulator (.cm)
 struct WorkloadSpec {
@@ -131,6 +133,8 @@ struct WorkloadSpec {
   std::uint32_t buckets = 4;
   Picoseconds compute_gap = 100 * kMicrosecond;
   std::string file{};
+  std::string operation = "all_reduce";
+  std::string algorithm = "ring";
 };
 
 struct FaultSpec {

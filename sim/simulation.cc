@@ -89,6 +89,14 @@ std::variant<Results, RunError> run(const Scenario& asked, const Registry& regis
   RunError complaints = validate(asked);
   Scenario scenario = asked;
   if (scenario.network.has_telemetry) scenario.transport.frame_overhead_bytes += kTelemetryBytes;
+  // Its messages say where bytes go.
+  const bool is_collective = scenario.workload.name == "collective";
+  if (is_collective) scenario.transport.carries_payload = true;
+  if (is_collective && !options.take_seat)
+    complaints.push_back({.key = "workload.name",
+                          .value = scenario.workload.name,
+                          .limit = "needs the collective layer, which this program does not hand "
+                                   "in (RunOptions::take_seat)"});
   check_names(scenario, registry, complaints);
   if (!complaints.empty()) return complaints;
   const double before = processor_seconds();
@@ -103,9 +111,11 @@ std::variant<Results, RunError> run(const Scenario& asked, const Registry& regis
     check_order(std::get<FlowPlans>(workload), complaints);
   if (!complaints.empty()) return complaints;
   World world(scenario, registry, plan, std::move(std::get<FlowPlans>(workload)));
-  const Status ready = world.set_up();
+  const Status ready = world.set_up(options.take_seat);
   if (!ready.ok())
-    return RunError{{.key = "transport", .value = "", .limit = ready.error().message()}};
+    return RunError{{.key = is_collective ? "workload" : "transport",
+                     .value = is_collective ? scenario.workload.name : "",
+                     .limit = ready.error().message()}};
   const double set_up = processor_seconds();
   if (options.observer != nullptr) {
     const auto complaint = world.observe(*options.observer);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "spindrift/registry.h"
+#include "spindrift/seat.h"
 
 #include "sim/scenario.h"
 
@@ -106,10 +107,15 @@ struct Progress {
 };
 class RunObserver;  // observer.h
 
+// CommunicatorSeat::take of the collective layer, which the simulator is not linked to.
+using TakeSeat =
+    std::function<Result<std::unique_ptr<CommunicatorSeat>>(Endpoint&, const CommunicatorOptions&)>;
+
 struct RunOptions {
   // Called about every 100,000 events; false stops the run, and Results hold what there is.
   std::function<bool(const Progress&)> on_progress{};
   RunObserver* observer = nullptr;  // lives as long as the run
+  TakeSeat take_seat{};             // for workload "collective"
 };
 
 using RunError = std::vector<Complaint>;  // never empty

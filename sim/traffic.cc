@@ -33,7 +33,8 @@ void World::tell(EventKind kind, std::uint32_t flow) {
 
 void World::begin_workload() {
   is_running_ = true;
-  for (std::uint32_t i = 0; i < flows_.size(); ++i)
+  if (collective_) begin_calls();
+  for (std::uint32_t i = 0; i < flows_.size() && !collective_; ++i)
     if (flows_[i].awaits == 0) plan_item(started_ + plans_[i].start, Item::Kind::kFlow, i);
   if (scenario_.sample_every > 0) plan_item(started_, Item::Kind::kSample, 0);
   if (scenario_.network.has_pfc)

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "sim/collective_data.h"
 #include "sim/flow_files.h"
 #include "sim/natural_log.h"
 #include "sim/size_distribution.h"
@@ -125,6 +126,22 @@ Complaints check(const WorkloadSpec& spec, const WorkloadWorld& world) {
   } else if (spec.name == "tree_all_reduce") {
     if (spec.chunk_bytes < 1)
       out.push_back(complain("chunk_bytes", spec.chunk_bytes, "must be at least 1"));
+  } else if (spec.name == "collective") {
+    if (spec.repeats < 1) out.push_back(complain("repeats", spec.repeats, "must be at least 1"));
+    if (world.hosts < 2 || world.hosts > kMaxRanks)
+      out.push_back({.key = "topology.hosts",
+                     .value = absl::StrCat(world.hosts),
+                     .limit = absl::StrCat("must be 2..", kMaxRanks, ", a rank on each")});
+    if (!collective_of(spec.operation))
+      out.push_back({.key = "workload.operation",
+                     .value = spec.operation,
+                     .limit = "must be all_reduce, reduce_scatter, all_gather, broadcast, reduce, "
+                              "all_to_all, gather, scatter or barrier"});
+    if (spec.algorithm.empty())
+      out.push_back({.key = "workload.algorithm",
+                     .value = "\"\"",
+                     .limit = "must be named: what the layer chooses by itself depends on this "
+                              "machine's cost model"});
   } else if (spec.name == "training_step") {
     if (spec.repeats < 1) out.push_back(complain("repeats", spec.repeats, "must be at least 1"));
     if (spec.buckets < 1) out.push_back(complain("buckets", spec.buckets, "must be at least 1"));
@@ -152,6 +169,7 @@ std::variant<FlowPlans, Complaints> plan_workload(const WorkloadSpec& spec,
   if (spec.name == "ring_all_reduce") return ring_all_reduce(spec, world.hosts);
   if (spec.name == "tree_all_reduce") return tree_all_reduce(spec, world.hosts);
   if (spec.name == "training_step") return training_step(spec, world.hosts);
+  if (spec.name == "collective") return collective_calls(spec, world.hosts);
   if (spec.name == "random_pairs") {
     auto sizes = find_size_distribution(spec.sizes);
     if (!sizes.ok())
@@ -159,11 +177,12 @@ std::variant<FlowPlans, Complaints> plan_workload(const WorkloadSpec& spec,
           {.key = "workload.sizes", .value = spec.sizes, .limit = sizes.error().message()}};
     return random_pairs(spec, world, sizes.value(), rng);
   }
-  return Complaints{{.key = "workload.name",
-                     .value = spec.name,
-                     .limit = "must be one_flow, incast, permutation, all_to_all, random_pairs, "
-                              "ring_all_reduce, tree_all_reduce, training_step, flow_list or "
-                              "matrix"}};
+  return Complaints{
+      {.key = "workload.name",
+       .value = spec.name,
+       .limit = "must be one_flow, incast, permutation, all_to_all, random_pairs, "
+                "ring_all_reduce, tree_all_reduce, training_step, collective, flow_list or "
+                "matrix"}};
 }
 
 }  // namespace spindrift::sim

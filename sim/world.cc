@@ -54,7 +54,10 @@ World::World(const Scenario& scenario, const Registry& registry, const NetworkPl
   for (std::uint32_t nic = 0; nic < plan_.nics.size(); ++nic)
     if (nic == 0 || plan_.nics[nic].host != plan_.nics[nic - 1].host) first_nics_.push_back(nic);
   first_nics_.push_back(static_cast<std::uint32_t>(plan_.nics.size()));
-  make_pairs();
+  if (scenario_.workload.name == "collective")
+    make_calls();
+  else
+    make_pairs();
 }
 
 void World::make_pairs() {
@@ -103,13 +106,16 @@ EndpointConfig World::endpoint_config(std::uint32_t host, std::uint32_t window) 
   for (const std::uint32_t pair : pairs_of_[host])
     if (pairs_[pair].destination == host) receives = std::max(receives, pairs_[pair].receives);
   config.max_connections = std::max(static_cast<std::uint32_t>(pairs_of_[host].size()), 1U);
-  config.max_regions = 2;
+  if (collective_) config.max_connections = plan_.hosts;
   config.completion_queue = 1024;
-  config.send_queue = 64;
-  config.receive_queue = std::min(receives, 32768U);
   config.window_packets = window;
-  config.inline_buffers = 0;
-  config.max_reads = 1;
+  if (!collective_) {
+    config.max_regions = 2;
+    config.send_queue = 64;
+    config.receive_queue = std::min(receives, 32768U);
+    config.inline_buffers = 0;
+    config.max_reads = 1;
+  }
   config.half_open_before_cookie = 65535;
   config.seed = (scenario_.seed + 1) * 0x9E3779B97F4A7C15ULL + host + 1;
   config.host_id = absl::StrCat("simulated-", host);
@@ -159,10 +165,12 @@ Status World::start_hosts() {
     hosts_.push_back(std::make_unique<Host>(i, network_actors_ + i, events_, network_, *this));
   for (std::uint32_t i = 0; i < plan_.hosts; ++i) {
     const EndpointConfig config = endpoint_config(i, window);
+    if (collective_) hosts_[i]->run_program(*this);
     Status started = scenario_.transport.engine == Engine::kLanes
                          ? hosts_[i]->start(lane_shape(i), config, registry_)
                          : hosts_[i]->start(io_shape(i), config, registry_);
     if (!started.ok()) return started;
+    if (collective_) continue;
     auto source = hosts_[i]->endpoint().register_memory(memory_.source(), Access::kLocalRead);
     auto sink = hosts_[i]->endpoint().register_memory(memory_.sink(i), kAllAccess);
     if (!source.ok()) return source.error();
@@ -252,12 +260,16 @@ void World::on_conn_event(std::uint32_t host, const ConnEvent& event) {
   }
 }
 
-Status World::set_up() {
+Status World::set_up(const TakeSeat& take_seat) {
   Status prepared =
       memory_.prepare(plans_, plan_.hosts, scenario_.transport.carries_payload, scenario_.seed);
   if (!prepared.ok()) return prepared;
   Status started = start_hosts();
   if (!started.ok()) return started;
+  if (collective_) {
+    const Status joined = set_up_collective(take_seat);
+    if (!joined.ok()) return joined;
+  }
   plan_connects();
   while (open_pairs_ != pairs_.size() && trouble_.empty() && step(kSetUpLimit)) {
   }

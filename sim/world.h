@@ -8,6 +8,7 @@
 #include <queue>
 #include <vector>
 
+#include "sim/collective_run.h"
 #include "sim/host.h"
 #include "sim/path_time.h"
 #include "sim/simulation.h"
@@ -15,14 +16,14 @@
 
 namespace spindrift::sim {
 
-class World final : public HostSide, public HostUser {
+class World final : public HostSide, public HostUser, public HostProgram {
  public:
   World(const Scenario& scenario, const Registry& registry, const NetworkPlan& plan,
         FlowPlans flows);
 
   // Hosts and connections, in simulated time before the workload's start. A sentence when a
   // connection cannot be opened.
-  Status set_up();
+  Status set_up(const TakeSeat& take_seat);
   // Before run(); not ok: the observer does not want the run.
   std::optional<Complaint> observe(RunObserver& observer);
   void run(const RunOptions& options);
@@ -74,6 +75,9 @@ class World final : public HostSide, public HostUser {
   void on_completion(std::uint32_t host, const Completion& completion) override;
   void on_conn_event(std::uint32_t host, const ConnEvent& event) override;
 
+  // HostProgram
+  bool turn_of(std::uint32_t host) override { return collective_->turn(host); }
+
   // Actors: the network's, then the hosts', then the agenda.
   EventList::Actor host_actor(std::uint32_t host) const { return network_actors_ + host; }
   EventList::Actor agenda_actor() const {
@@ -107,6 +111,13 @@ class World final : public HostSide, public HostUser {
   void on_finished(std::uint32_t flow, OpStatus status);
   void on_delivered(std::uint32_t flow);
   void release(const std::vector<std::uint32_t>& flows);
+  // world_collective.cc
+  void make_calls();
+  Status set_up_collective(const TakeSeat& take_seat);
+  void begin_calls();
+  void begin_call(std::uint32_t rank);
+  void on_call_done(std::uint32_t rank, const Status& status);
+  void sleep(std::uint32_t host, Duration timeout);
   // report.cc
   void sample();
   void look_for_deadlocks();
@@ -130,6 +141,7 @@ class World final : public HostSide, public HostUser {
   std::vector<Pair> pairs_;
   std::vector<std::vector<std::uint32_t>> pairs_of_;  // by host, at either end
   std::vector<Flow> flows_;
+  std::vector<std::uint32_t> calls_done_;  // of a collective, by rank
   std::vector<FaultStep> fault_steps_;
   std::priority_queue<Item> agenda_;
   std::uint64_t next_serial_ = 0;
@@ -142,6 +154,7 @@ class World final : public HostSide, public HostUser {
   std::string trouble_;  // of a connection that did not open
   bool is_running_ = false;
   Results results_;
+  std::unique_ptr<CollectiveRun> collective_;  // goes first: it waits while it closes
 };
 
 }  // namespace spindrift::sim

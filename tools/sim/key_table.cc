@@ -3,6 +3,7 @@
 
 #include "spindrift/types.h"
 
+#include "sim/collective_data.h"
 #include "tools/sim/keys.h"
 
 namespace spindrift::simtool {
@@ -244,6 +245,10 @@ void add_workload(std::vector<ScenarioKey>& keys) {
            "all-reduces of a training step"),
        row("workload.compute_gap", kTime, {0, 1000 * kSecondPs},
            member<kWork, &WorkloadSpec::compute_gap>, "before a training step communicates"),
+       choice("workload.operation", sim::collective_operations(),
+              member<kWork, &WorkloadSpec::operation>, "of a collective"),
+       row("workload.algorithm", kText, {}, member<kWork, &WorkloadSpec::algorithm>,
+           "of a collective, by the collective layer's name: ring, tree, halving_doubling, ..."),
        row("workload.file", kText, {}, member<kWork, &WorkloadSpec::file>,
            "of flow_list (\"source destination bytes start_ps\" a line) and matrix (.cm)")});
 }

@@ -123,7 +123,9 @@ class Pool {
       return !is_stopped;
     };
     auto outcome = sim::run(plan.file.scenario, registry_,
-                            {.on_progress = goes_on, .observer = options_.observer});
+                            {.on_progress = goes_on,
+                             .observer = options_.observer,
+                             .take_seat = CommunicatorSeat::take});
     if (const auto* complaints = std::get_if<sim::RunError>(&outcome)) {
       const std::lock_guard guard(lock_);
       if (!error_) error_ = sentences(plan.file, *complaints);
