@@ -37,6 +37,7 @@ using Body = std::function<void(Rank)>;
 GroupOptions options_of(const GroupCase& group, std::uint32_t rank) {
   GroupOptions options;
   options.provider = group.provider;
+  options.open.endpoint.has_guardian = true;
   options.open.faults = group.faults;
   if (!group.faults.empty()) options.open.faults += ",seed=" + std::to_string(rank + 1);
   CommunicatorOptions& own = options.communicator;

@@ -133,10 +133,10 @@ TEST(HostileRank, ThatSendsAStepTwiceIsNamed) {
     ASSERT_TRUE(group[1].start(call).ok());
   }
   Status status = ok_status();
+  float value = 0;
   for (std::uint32_t turn = 0; turn < 2000 && status.ok(); ++turn) {
     status = group[0].progress();
     (void)group[1].progress();
-    float value = 0;
     if (turn == 1000) {
       const CollectiveCall call{.input = &value, .output = &value, .count = 1};
       (void)group[0].start(call);

@@ -72,6 +72,7 @@ Outcome run_rank(const GroupCase& group, std::uint32_t rank, Store& store) {
   Outcome outcome;
   GroupOptions options;
   options.provider = group.provider;
+  options.open.endpoint.has_guardian = true;
   CommunicatorOptions& own = options.communicator;
   own.rank = rank;
   own.ranks = group.ranks;
