@@ -72,7 +72,8 @@ bool DpdkReceiver::is_damaged(const rte_mbuf& frame, const ParsedFrame& parsed) 
   if (verdict == RTE_MBUF_F_RX_L4_CKSUM_GOOD) return false;
   // What never was on a wire carries a sum of its pseudo header only, and says so.
   if (verdict == RTE_MBUF_F_RX_L4_CKSUM_NONE) return false;
-  return verdict == RTE_MBUF_F_RX_L4_CKSUM_BAD || !is_udp_checksum_right(parsed);
+  if (verdict == RTE_MBUF_F_RX_L4_CKSUM_BAD) return true;
+  return !is_udp_checksum_right(parsed) && !is_udp_checksum_unfinished(parsed);
 }
 
 // A frame in several pieces does not fit our pool's packets: it is longer than the MTU.

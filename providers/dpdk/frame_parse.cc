@@ -91,16 +91,27 @@ FrameVerdict parse_frame(std::span<const std::byte> frame, ParsedFrame& out) {
   }
 }
 
+namespace {
+
+std::uint16_t pseudo_sum(const ParsedFrame& frame) {
+  const auto addresses = frame.family == 6 ? frame.ip.subspan(8, 32) : frame.ip.subspan(12, 8);
+  const std::size_t udp_bytes = frame.payload.size() + kUdpBytes;
+  const std::uint16_t sum =
+      add_sums(sum_words(addresses), __builtin_bswap16(std::uint16_t{kProtocolUdp}));
+  return add_sums(sum, __builtin_bswap16(static_cast<std::uint16_t>(udp_bytes)));
+}
+
+}  // namespace
+
+bool is_udp_checksum_unfinished(const ParsedFrame& frame) {
+  return get_raw16(frame.payload.data() - 2) == pseudo_sum(frame);
+}
+
 bool is_udp_checksum_right(const ParsedFrame& frame) {
   const std::byte* udp = frame.payload.data() - kUdpBytes;
   const std::size_t udp_bytes = frame.payload.size() + kUdpBytes;
   if (get_raw16(udp + 6) == 0) return frame.family == 4;
-  const auto addresses = frame.family == 6 ? frame.ip.subspan(8, 32) : frame.ip.subspan(12, 8);
-  std::uint16_t sum = sum_words(addresses);
-  sum = add_sums(sum, __builtin_bswap16(kProtocolUdp));
-  sum = add_sums(sum, __builtin_bswap16(static_cast<std::uint16_t>(udp_bytes)));
-  sum = add_sums(sum, sum_words({udp, udp_bytes}));
-  return sum == 0xffff;
+  return add_sums(pseudo_sum(frame), sum_words({udp, udp_bytes})) == 0xffff;
 }
 
 }  // namespace spindrift

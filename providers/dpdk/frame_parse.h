@@ -62,5 +62,8 @@ FrameVerdict parse_frame(std::span<const std::byte> frame, ParsedFrame& out);
 
 // Only for kUdp. True when the sender computed none (IPv4).
 bool is_udp_checksum_right(const ParsedFrame& frame);
+// The checksum is that of the pseudo header alone: the sender left the rest to a device that the
+// frame never reached, as the Linux kernel does on virtual links.
+bool is_udp_checksum_unfinished(const ParsedFrame& frame);
 
 }  // namespace spindrift

@@ -116,6 +116,11 @@ TEST_P(Frames, HoldThePseudoHeadersSumForDevicesThatFinishIt) {
   const Bytes whole = build(GetParam(), UdpChecksum::kFull);
   const std::uint16_t expected = get_raw16(whole.data() + headers.bytes() - 2);
   EXPECT_EQ(static_cast<std::uint16_t>(~sum), expected);
+  ParsedFrame parsed;
+  ASSERT_EQ(parse_frame(frame, parsed), FrameVerdict::kUdp);
+  EXPECT_TRUE(is_udp_checksum_unfinished(parsed));
+  ASSERT_EQ(parse_frame(whole, parsed), FrameVerdict::kUdp);
+  EXPECT_FALSE(is_udp_checksum_unfinished(parsed));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Frames,

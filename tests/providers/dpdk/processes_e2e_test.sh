@@ -2,7 +2,8 @@
 # Two processes over each kind of link that needs no NIC: every operation verified, with the largest
 # frames and the smallest, over IPv4 and IPv6, through a VLAN, with losses; tshark finds nothing wrong
 # with what is on the cable. usage: processes_e2e_test.sh PATH_OF_SPINDRIFT LINK
-# LINK: memif, memif_zero_copy, vhost, af_packet, coll
+# LINK: memif, memif_zero_copy, vhost, af_packet, coll; kernel: this host's own network at the other
+# end of the cable, which pings, and talks over UDP sockets to a server over DPDK
 set -u
 tool=$1
 link=$2
@@ -31,7 +32,7 @@ vhost)
   near="net_vhost0 iface=$socket,queues=1"
   far="net_virtio_user0 path=$socket,queues=1,queue_size=1024"
   ;;
-af_packet)
+af_packet | kernel)
   if [ "$(id -u)" != 0 ] || ! ip link add sdp0$$ type veth peer name sdp1$$ 2>/dev/null; then
     echo "NOT TESTED: af_packet needs root and veth interfaces" >&2
     exit 77
@@ -69,6 +70,37 @@ run() {
 }
 
 v4() { run 10.0.0.1/24 10.0.0.2/24 dpdk://10.0.0.1 "$@"; }
+
+if [ "$link" = kernel ]; then
+  ip addr add 10.99.0.9/24 dev sdp1$$
+  ip addr add fd99::9/64 dev sdp1$$ nodad
+  SPINDRIFT_HOST_ID=near timeout 100 "$tool" perf server --listen \
+    "$(address "$near" 10.99.0.1/24,fd99::1/64 checksum=on)" >"$out/server" 2>&1 &
+  server=$!
+  for _ in $(seq 200); do
+    grep listening "$out/server" >/dev/null 2>&1 && break
+    sleep 0.05
+  done
+  ping -c 3 -i 0.2 -W 2 10.99.0.1 >"$out/ping" || fail "ping: $(tail -2 "$out/ping")"
+  ping -c 2 -i 0.2 -W 2 -s 1400 10.99.0.1 >"$out/ping" || fail "long ping: $(tail -2 "$out/ping")"
+  ping -6 -c 3 -i 0.2 -W 2 fd99::1 >"$out/ping" || fail "ping over IPv6: $(tail -2 "$out/ping")"
+  socket_perf() {
+    # What a socket sends as one is cut by hardware, which there is none of on this cable.
+    SPINDRIFT_UDP_GSO=0 SPINDRIFT_HOST_ID=far timeout 30 "$tool" perf "$@" >"$out/client" 2>&1 ||
+      fail "sockets: $*: $(tail -2 "$out/client")"
+  }
+  socket_perf 'udp://10.99.0.1' --op write --size 100000 -n 200 --warmup 0 --verify
+  socket_perf 'udp://[fd99::1]' --op read --size 10000 -n 200 --warmup 0 --verify
+  # The cable is out for a while, in the middle.
+  (sleep 0.5; ip link set sdp1$$ down; sleep 0.2; ip link set sdp1$$ up; ip addr add fd99::9/64 dev sdp1$$ nodad) &
+  socket_perf 'udp://10.99.0.1' --op send --size 64K -D 2
+  # Another Ethernet address at the other end, in the middle.
+  (sleep 0.5; ip link set sdp1$$ address 02:00:00:00:77:01) &
+  socket_perf 'udp://10.99.0.1' --op write --size 64K -D 2
+  kill $server
+  wait $server 2>/dev/null
+  exit $((failures > 0))
+fi
 
 if [ "$link" = coll ]; then
   for rank in 0 1; do
