@@ -41,7 +41,7 @@ void wake_stalled(Connection& c) {
 }
 
 void note_newest(LossState& loss, const SentUnit& unit) {
-  std::uint64_t& newest = loss.newest_acked_seq[unit.path.value];
+  std::uint64_t& newest = loss.paths[unit.path.value].newest_acked_seq;
   newest = std::max(newest, unit.path_seq.value);
   loss.newest_acked_sent = std::max(loss.newest_acked_sent, unit.sent_time);
 }

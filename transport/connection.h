@@ -143,9 +143,14 @@ struct ProbeRecord {
   bool is_outstanding = false;
 };
 
+struct PathLoss {
+  std::uint64_t newest_acked_seq = 0;
+  std::uint16_t reorder_threshold = 1;
+};
+
 struct LossState {
-  std::array<std::uint64_t, kMaxPaths> newest_acked_seq{};   // per path
-  std::array<std::uint16_t, kMaxPaths> reorder_threshold{};  // per path, starts at 1
+  explicit LossState(std::uint32_t path_count) : paths(path_count) {}
+  std::vector<PathLoss> paths;
   Time newest_acked_sent{};        // latest send time among acknowledged packets (RACK)
   Time next_check = kNever;        // time-based judgement is due
   Time oldest_sent{};              // nothing in flight was sent before
@@ -158,7 +163,8 @@ struct SendState {
             Psn first)
       : queue(config.send_queue, 2 * config.max_reads),
         log(window_packets, path_count, first),
-        lost(log_capacity(window_packets)) {}
+        lost(log_capacity(window_packets)),
+        loss(path_count) {}
   static std::size_t log_capacity(std::uint32_t window_packets) {
     return std::bit_ceil(window_packets);
   }

@@ -135,7 +135,7 @@ void judge_by_probe(EngineContext& ctx, Connection& c, const AckView& view, Time
 
 void on_spurious(Connection& c, const SentUnit& unit, Time now) {
   LossState& loss = c.send->loss;
-  std::uint16_t& threshold = loss.reorder_threshold[unit.path.value];
+  std::uint16_t& threshold = loss.paths[unit.path.value].reorder_threshold;
   threshold =
       std::min<std::uint16_t>(kMaxReorderThreshold, static_cast<std::uint16_t>(threshold + 1));
   if (now - loss.last_spurious > c.rtt.smoothed())

@@ -11,8 +11,8 @@ constexpr int kMaxUncovered = 64;
 
 void judge_path(LossReport& report, Connection& c, PathId path, const AckView& view) {
   SentLog& log = c.send->log;
-  const std::uint64_t newest = c.send->loss.newest_acked_seq[path.value];
-  const std::uint64_t threshold = c.send->loss.reorder_threshold[path.value];
+  const std::uint64_t newest = c.send->loss.paths[path.value].newest_acked_seq;
+  const std::uint64_t threshold = c.send->loss.paths[path.value].reorder_threshold;
   int uncovered = 0;
   std::uint32_t lost = 0;
   for (SentUnit* unit = log.path_head(path); unit != nullptr;) {

@@ -17,6 +17,16 @@ constexpr std::array<std::uint32_t, 6> kMtuLadder = {16256, 8832, 4096, 1408, 11
 constexpr Duration kUnknownRtt = std::chrono::microseconds(50);
 constexpr Duration kShortestRtt = std::chrono::microseconds(5);
 
+// Of a HELLO as long as the largest packet nothing is needed once the connection is open.
+void retire_hello(EngineContext& ctx, Connection& c) {
+  if (!c.hello_bytes.empty() && ctx.transmissions > ctx.released) {
+    ctx.orphaned_hellos.push_back(
+        {.bytes = std::move(c.hello_bytes), .last_transmission = ctx.transmissions});
+    ctx.is_release_awaited = true;
+  }
+  c.hello_bytes = std::vector<std::byte>{};  // "= {}" would keep the memory
+}
+
 FlowInfo flow_info(const EngineContext& ctx, const Connection& c, Time now) {
   constexpr std::uint64_t kDefaultRate = 100'000'000'000;
   std::uint64_t rate = c.options.link_rate.bits_per_second();
@@ -101,11 +111,7 @@ void free_slot(EngineContext& ctx, Connection& c) {
   }
   const auto nonce = ctx.by_nonce.find(c.peer_nonce);
   if (nonce != ctx.by_nonce.end() && nonce->second == index) ctx.by_nonce.erase(nonce);
-  if (!c.hello_bytes.empty() && ctx.transmissions > ctx.released) {
-    ctx.orphaned_hellos.push_back(
-        {.bytes = std::move(c.hello_bytes), .last_transmission = ctx.transmissions});
-    ctx.is_release_awaited = true;
-  }
+  retire_hello(ctx, c);
   ctx.connections[index].reset();
   ctx.free_slots.push_back(index);
 }
@@ -218,10 +224,10 @@ Status open_data(EngineContext& ctx, Connection& c, std::uint32_t peer_credits, 
       info.max_window_bytes, LimitCheck(info, c.cc.info->traits, c.counters.cc_limits_clamped));
   const std::uint32_t window = std::min(ctx.config.window_packets,
                                         c.peer.window_packets == 0 ? 128U : c.peer.window_packets);
+  retire_hello(ctx, c);
   c.send.emplace(ctx.config, window, paths, Psn{c.first_psn.value + 1});
   c.send->peer_window = std::max<std::uint64_t>(c.peer.window_packets, 1);
   c.send->peer_credits = peer_credits;
-  c.send->loss.reorder_threshold.fill(1);
   c.receive.emplace(ctx.config.window_packets, Psn{c.peer_first_psn.value + 1});
   c.receive->waiting.reserve(std::size_t{2} * ctx.config.max_reads + 1);
   c.receive->ack.told_credits = c.receives->credits();

@@ -44,7 +44,7 @@ class LossDetector : public testing::Test {
   void arrive(Psn psn) {
     SentUnit& unit = *c->send->log.find(psn);
     LossState& loss = c->send->loss;
-    loss.newest_acked_seq[unit.path.value] = unit.path_seq.value;
+    loss.paths[unit.path.value].newest_acked_seq = unit.path_seq.value;
     loss.newest_acked_sent = std::max(loss.newest_acked_sent, unit.sent_time);
     c->send->log.take_out(unit, SentUnit::State::kAcked);
   }

@@ -1,6 +1,6 @@
 // Power of two choices over smoothed path RTT.
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "transport/base/rng.h"
 #include "transport/paths/oblivious_walk.h"
@@ -19,7 +19,7 @@ constexpr std::int64_t kRttMaxNs = 60'000'000'000;
 class LeastRtt final : public PathSelector {
  public:
   LeastRtt(std::uint32_t path_count, std::uint64_t seed)
-      : path_count_(path_count), rng_(seed), walk_(path_count, rng_.next()) {}
+      : path_count_(path_count), rng_(seed), walk_(path_count, rng_.next()), rtts_ns_(path_count) {}
 
   void pick(std::span<PathId> out) override {
     for (PathId& path : out)
@@ -42,9 +42,10 @@ class LeastRtt final : public PathSelector {
     }
   }
   void describe(StateWriter& out) const override {
-    const auto end = rtts_ns_.begin() + path_count_;
-    out.field("least_rtt_ns", static_cast<double>(*std::min_element(rtts_ns_.begin(), end)));
-    out.field("largest_rtt_ns", static_cast<double>(*std::max_element(rtts_ns_.begin(), end)));
+    out.field("least_rtt_ns",
+              static_cast<double>(*std::min_element(rtts_ns_.begin(), rtts_ns_.end())));
+    out.field("largest_rtt_ns",
+              static_cast<double>(*std::max_element(rtts_ns_.begin(), rtts_ns_.end())));
   }
 
  private:
@@ -67,7 +68,7 @@ class LeastRtt final : public PathSelector {
   std::uint32_t path_count_;
   Rng rng_;
   ObliviousWalk walk_;
-  std::array<std::int64_t, kMaxPaths> rtts_ns_{};  // smoothed, gain 1/8
+  std::vector<std::int64_t> rtts_ns_;  // smoothed, gain 1/8
   std::uint64_t picks_ = 0;
 };
 

@@ -1,8 +1,7 @@
 #pragma once
 // A set of paths: insert, erase and "the next in turn" in O(1). Not ordered.
-#include <array>
-#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "spindrift/types.h"
 
@@ -10,6 +9,9 @@ namespace spindrift {
 
 class PathSet {
  public:
+  // Paths are numbered 0..path_count-1.
+  explicit PathSet(std::uint32_t path_count) : members_(path_count), slots_(path_count) {}
+
   std::uint32_t size() const { return size_; }
   bool is_empty() const { return size_ == 0; }
   bool contains(PathId path) const { return slots_[path.value] != kAbsent; }
@@ -36,8 +38,8 @@ class PathSet {
 
  private:
   static constexpr std::uint16_t kAbsent = 0;
-  std::array<PathId, kMaxPaths> members_{};
-  std::array<std::uint16_t, kMaxPaths> slots_{};  // index in members_ plus one
+  std::vector<PathId> members_;       // the first size_ of it
+  std::vector<std::uint16_t> slots_;  // index in members_ plus one
   std::uint32_t size_ = 0;
   std::uint32_t cursor_ = 0;
 };

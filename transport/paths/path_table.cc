@@ -22,7 +22,7 @@ constexpr Duration kProbeIntervalMax = std::chrono::milliseconds(50);
 }  // namespace
 
 PathTable::PathTable(std::unique_ptr<PathSelector> selector, std::uint32_t path_count)
-    : selector_(std::move(selector)), paths_(path_count) {
+    : selector_(std::move(selector)), paths_(path_count), usable_(path_count), bad_(path_count) {
   SPINDRIFT_CHECK(selector_ != nullptr);
   SPINDRIFT_CHECK(path_count >= 1 && path_count <= kMaxPaths);
   for (std::uint32_t i = 0; i < path_count; ++i) {
