@@ -11,7 +11,7 @@ namespace spindrift::collectives {
 // Messages of up to this many bytes travel with their header into memory that is always posted at
 // the receiver, and are copied (or added) from there. Longer ones go in slices straight into place,
 // when the receiver has said where.
-inline constexpr std::uint32_t kSmallBytes = 4096;
+inline constexpr std::uint32_t kSmallBytes = 32768;
 
 struct BoundWait {
   std::uint32_t lane = 0;

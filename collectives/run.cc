@@ -43,8 +43,10 @@ Status Run::begin(const RunCall& call) {
   }
   queue_.clear();
   queue_head_ = 0;
-  for (std::uint32_t lane = 0; lane < unfinished_; ++lane)
-    queue(lane);
+  // Grants first: behind data the peer would wait for them until it has taken the data in.
+  for (const bool grants : {true, false})
+    for (std::uint32_t lane = 0; lane < unfinished_; ++lane)
+      if ((plan_->lanes()[lane].direction == Direction::kReceive) == grants) queue(lane);
   return ok_status();
 }
 

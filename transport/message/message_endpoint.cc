@@ -106,6 +106,8 @@ void MessageEndpoint::take_completions() {
     for (std::size_t i = 0; i < count; ++i)
       on_completion(ctx_, done_[i]);
     total += count;
+    // Whoever waits for what has come is not kept waiting for what may still be on its way.
+    if (count < done_.size() && !ctx_.completions.is_empty()) return;
   }
 }
 
