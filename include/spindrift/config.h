@@ -97,7 +97,9 @@ enum class SingleCopy : std::uint8_t {
 // What shm:// addresses may say for themselves: "?single_copy=off&single_copy_bytes=BYTES&
 // ring_bytes=BYTES".
 struct ShmOptions {
-  SingleCopy single_copy = SingleCopy::kAuto;
+  // Off: copying through the rings keeps both processors busy and was faster at every size where it
+  // was measured (docs/providers/shm.md).
+  SingleCopy single_copy = SingleCopy::kOff;
   std::uint32_t single_copy_bytes = 16384;  // messages from this length on
   // Payload under way through the rings, per connection and direction: enough to keep both sides
   // copying, small enough to stay in the cache.

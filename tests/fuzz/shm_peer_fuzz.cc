@@ -38,6 +38,7 @@ class Victim {
     options.endpoint.max_reads = 4;
     options.endpoint.inline_buffers = 8;
     options.shm.ring_bytes = 65536;
+    options.shm.single_copy = SingleCopy::kAuto;
     options.shm.single_copy_bytes = 256;
     endpoint_ = open_endpoint("shm://fuzz-" + std::to_string(::getpid()), options).value();
     SPINDRIFT_CHECK(endpoint_->listen("shm://").ok());
