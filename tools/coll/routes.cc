@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include <absl/strings/str_cat.h>
 #include <nlohmann/json.hpp>
 
 namespace spindrift::coll {
@@ -19,8 +20,8 @@ std::string ranges(const std::vector<std::uint32_t>& ranks) {
     std::size_t last = i;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
       ++last;
-    text += (text.empty() ? "" : " ") + std::to_string(ranks[i]);
-    if (last > i) text += "-" + std::to_string(ranks[last]);
+    absl::StrAppend(&text, text.empty() ? "" : " ", ranks[i]);
+    if (last > i) absl::StrAppend(&text, "-", ranks[last]);
     i = last + 1;
   }
   return text;
@@ -40,7 +41,7 @@ std::string describe_routes(std::span<const RankLink> links) {
   }
   std::string text;
   for (const auto& [provider, ranks] : providers)
-    text += (text.empty() ? "" : ", ") + provider + " to " + ranges(ranks);
+    absl::StrAppend(&text, text.empty() ? "" : ", ", provider, " to ", ranges(ranks));
   return text;
 }
 
