@@ -120,38 +120,6 @@ TEST_P(EndpointContract, SendsTowardsAClosingPeerEndWhenNoReceiveIsLeft) {
   EXPECT_THAT(statuses(pair.b_done), ElementsAre(OpStatus::kOk));
 }
 
-// Whoever shares the queue may go on and fill it: it is too late for what was flushed, and nothing
-// may come behind that as if it had not been.
-TEST_P(EndpointContract, NothingOvertakesASendThatAClosingPeerHadNoReceiveFor) {
-  Pair pair(*world, {});
-  const auto queue = pair.b->create_shared_receive_queue(4);
-  ASSERT_TRUE(queue.ok());
-  pair.options.accept.shared_receive_queue = queue.value();
-  ASSERT_OPENS(pair);
-  ASSERT_TRUE(pair.post_b({.user_data = 1, .kind = OpKind::kSend}));  // keeps b from its end
-  pair.b->close(pair.ba);
-  ASSERT_TRUE(pair.post_a({.user_data = 2, .kind = OpKind::kSend}));
-  ASSERT_TRUE(pair.wait_completions(*pair.a, 1));
-  const WorkRequest receive{.user_data = 7, .kind = OpKind::kReceive};
-  for (int i = 0; i < 4; ++i)
-    ASSERT_EQ(pair.b->post_shared(queue.value(), {&receive, 1}).accepted, 1U);
-  Buffer from(*pair.a, 64);
-  Buffer to(*pair.b, 64);
-  const Sge source = from.all();
-  ASSERT_TRUE(pair.post_a(  // its acknowledgement would tell of the new RECEIVEs
-      {.user_data = 3, .kind = OpKind::kWrite, .local = {&source, 1}, .remote_key = to.key()}));
-  ASSERT_TRUE(pair.wait_completions(*pair.a, 2));
-  ASSERT_TRUE(pair.post_a({.user_data = 4, .kind = OpKind::kSend}));
-  ASSERT_TRUE(pair.wait_completions(*pair.a, 3));
-  EXPECT_THAT(user_data(pair.a_done), ElementsAre(2, 3, 4));
-  EXPECT_THAT(statuses(pair.a_done),
-              ElementsAre(OpStatus::kFlushed, OpStatus::kOk, OpStatus::kFlushed));
-  ASSERT_TRUE(pair.post_a({.user_data = 5, .kind = OpKind::kReceive}));
-  ASSERT_TRUE(
-      pair.run_until([&] { return has_event(pair.a_events, ConnEvent::Kind::kClosed, pair.ab); }));
-  EXPECT_THAT(user_data(pair.b_done), ElementsAre(1));
-}
-
 // A message under way met a RECEIVE that was taken back at its deadline.
 TEST_P(EndpointContract, BothSidesMayCloseThoughASendWasTurnedAway) {
   Pair pair(*world, {});
