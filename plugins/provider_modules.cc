@@ -64,7 +64,7 @@ Result<const ProviderModule*> load(Module& module) {
     const std::string path = absl::StrCat(folder, "/", file);
     absl::StrAppend(&looked, looked.empty() ? "" : ", ", folder);
     if (::access(path.c_str(), F_OK) != 0) continue;
-    const auto loaded = load_file(module, path);
+    auto loaded = load_file(module, path);
     if (loaded.ok()) module.table = loaded.value();
     return loaded;
   }

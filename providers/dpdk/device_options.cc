@@ -61,7 +61,9 @@ Result<NetAddress> parse_ip(std::string_view key, std::string_view text) {
   if (text.empty() || !is_numeric ||
       (!is_v6 && text.find_first_not_of("0123456789.") != std::string_view::npos))
     return refusal(key, text, kHint);
-  auto parsed = parse_net_address(is_v6 ? "[" + std::string(text) + "]" : std::string(text), 0);
+  std::string host;
+  host.append(is_v6 ? "[" : "").append(text).append(is_v6 ? "]" : "");
+  auto parsed = parse_net_address(host, 0);
   if (!parsed.ok()) return refusal(key, text, kHint);
   return parsed;
 }
@@ -177,7 +179,7 @@ Status set_option(const DeviceOptionInfo& info, std::string_view text, DeviceOpt
 std::string known_names() {
   std::string names;
   for (const DeviceOptionInfo& info : kOptions)
-    names += (names.empty() ? "" : ", ") + std::string(info.name);
+    names.append(names.empty() ? "" : ", ").append(info.name);
   return names;
 }
 
@@ -192,7 +194,7 @@ Status set_for_all(const std::string& key, const std::string& text,
                          " devices: give one value for all, or one for each with '|' "
                          "between");
     for (std::size_t i = 0; i < devices.size(); ++i) {
-      const Status status = set_option(info, values[values.size() == 1 ? 0 : i], devices[i]);
+      Status status = set_option(info, values[values.size() == 1 ? 0 : i], devices[i]);
       if (!status.ok()) return status;
     }
     return ok_status();

@@ -46,7 +46,7 @@ class Log {
     const std::lock_guard guard(mutex_);
     std::string out;
     for (const std::string& line : lines_)
-      out += (out.empty() ? "" : "; ") + line;
+      out.append(out.empty() ? "" : "; ").append(line);
     return out;
   }
   void clear() {
@@ -139,7 +139,7 @@ std::string allowed_cpus() {
   std::string out;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &set)) continue;
-    out += (out.empty() ? "" : ",") + std::to_string(cpu);
+    out.append(out.empty() ? "" : ",").append(std::to_string(cpu));
   }
   return out;
 }
@@ -170,6 +170,7 @@ void run_eal_init(const std::vector<std::string>& arguments, Status& status) {
   std::vector<std::string> copies = arguments;
   copies.insert(copies.begin(), "spindrift");
   std::vector<char*> pointers;
+  pointers.reserve(copies.size());
   for (std::string& one : copies)
     pointers.push_back(one.data());
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0)

@@ -86,7 +86,7 @@ void NeighborTable::learn(const News& news, Time now) {
 }
 
 // Whether there is something to say about the entry. `is_gone`: it is to be forgotten.
-bool NeighborTable::on_deadline(Entry& entry, Time now, Due& out, bool& is_gone) {
+bool NeighborTable::on_deadline(Entry& entry, Time now, Due& out, bool& is_gone) const {
   is_gone = false;
   if (entry.state == State::kReachable) {
     if (!entry.is_used) {

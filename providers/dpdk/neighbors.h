@@ -76,7 +76,7 @@ class NeighborTable {
   Entry* find(const NetAddress& address);
   Entry* add(const NetAddress& address);
   void set_deadline(Entry& entry, Time deadline);
-  bool on_deadline(Entry& entry, Time now, Due& out, bool& is_gone);
+  bool on_deadline(Entry& entry, Time now, Due& out, bool& is_gone) const;
 
   NeighborTimes times_;
   std::vector<Entry> entries_;

@@ -117,7 +117,8 @@ Status PortDevice::configure(const DeviceOptions& options) {
   }
   code = rte_eth_dev_configure(id_, queues, queues, &conf);
   if (code != 0) return trouble(options, "cannot be configured", code);
-  queues_ = std::vector<Queue>(queues);
+  receive_queues_ = std::vector<ReceiveQueue>(queues);
+  transmit_queues_ = std::vector<TransmitQueue>(queues);
   // Drivers in software know no MTU, or only the usual one, and carry what their buffers hold.
   code =
       options.mtu == 1500 ? 0 : rte_eth_dev_set_mtu(id_, static_cast<std::uint16_t>(options.mtu));
@@ -153,15 +154,15 @@ Status PortDevice::set_up_queues(const DeviceOptions& options) {
     wish.frame_bytes = kAfXdpFrameBytes;
   }
   for (std::uint16_t queue = 0; queue < queues(); ++queue) {
-    queues_[queue].pool = take_pool(wish);
-    if (queues_[queue].pool == nullptr)
+    receive_queues_[queue].pool = take_pool(wish);
+    if (receive_queues_[queue].pool == nullptr)
       return Error(ErrorCode::kNoMemory,
                    "DPDK has no memory for the packets of " + options.device + " (" +
                        rte_strerror(rte_errno) +
                        "): give it more, SPINDRIFT_DPDK_EAL=\"-m 1024\", or ask for less with the "
                        "options ring, mbufs, queues and mtu");
     code = rte_eth_rx_queue_setup(id_, queue, rx, static_cast<unsigned>(socket()), nullptr,
-                                  queues_[queue].pool);
+                                  receive_queues_[queue].pool);
     if (code == 0)
       code = rte_eth_tx_queue_setup(id_, queue, tx, static_cast<unsigned>(socket()), nullptr);
     if (code != 0) return trouble(options, "cannot set up its queues", code);
@@ -179,7 +180,7 @@ Status PortDevice::start(const DeviceOptions& options) {
 PortDevice::~PortDevice() {
   if (!is_eal_usable()) return;
   close();
-  for (const Queue& queue : queues_) {
+  for (const ReceiveQueue& queue : receive_queues_) {
     // What the kernel's rings held does not come back.
     if (driver_ == "net_af_xdp")
       rte_mempool_free(queue.pool);
@@ -188,7 +189,7 @@ PortDevice::~PortDevice() {
   }
 }
 
-void PortDevice::close() {
+void PortDevice::close() const {
   const NoSigpipe no_sigpipe;
   if (is_started_) rte_eth_dev_stop(id_);
   if (id_ == RTE_MAX_ETHPORTS || !is_ours_) return;
@@ -220,7 +221,7 @@ Rate PortDevice::link_rate() const {
 }
 
 std::size_t PortDevice::receive(std::uint16_t queue, std::span<rte_mbuf*> out) {
-  SpinLock& lock = queues_[queue].receive_lock;
+  SpinLock& lock = receive_queues_[queue].lock;
   if (!lock.try_lock()) return 0;
   const std::size_t count =
       rte_eth_rx_burst(id_, queue, out.data(), static_cast<std::uint16_t>(out.size()));
@@ -229,7 +230,7 @@ std::size_t PortDevice::receive(std::uint16_t queue, std::span<rte_mbuf*> out) {
 }
 
 std::size_t PortDevice::transmit(std::uint16_t queue, std::span<rte_mbuf*> frames) {
-  const std::lock_guard guard(queues_[queue].transmit_lock);
+  const std::lock_guard guard(transmit_queues_[queue].lock);
   std::size_t sent = 0;
   // Some drivers take fewer at a time than they have room for.
   while (sent < frames.size()) {
@@ -241,7 +242,7 @@ std::size_t PortDevice::transmit(std::uint16_t queue, std::span<rte_mbuf*> frame
   return sent;
 }
 
-void PortDevice::steer(std::uint16_t udp_port, std::uint16_t queue) {
+void PortDevice::steer(std::uint16_t udp_port, std::uint16_t queue) const {
   if (queues() < 2) return;
   rte_flow_attr attributes{};
   attributes.ingress = 1;

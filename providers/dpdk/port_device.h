@@ -30,7 +30,7 @@ class PortDevice {
   std::uint16_t id() const { return id_; }
   int socket() const { return rte_eth_dev_socket_id(id_); }
   MacAddress mac() const;
-  std::uint16_t queues() const { return static_cast<std::uint16_t>(queues_.size()); }
+  std::uint16_t queues() const { return static_cast<std::uint16_t>(receive_queues_.size()); }
   bool is_up() const;
   Rate link_rate() const;
   bool computes_checksums() const { return computes_checksums_; }
@@ -45,7 +45,7 @@ class PortDevice {
   // How many the queue took; the others are still the caller's.
   std::size_t transmit(std::uint16_t queue, std::span<rte_mbuf*> frames);
   // UDP packets to this port come to this queue, where the device can do that.
-  void steer(std::uint16_t udp_port, std::uint16_t queue);
+  void steer(std::uint16_t udp_port, std::uint16_t queue) const;
 
   struct Totals {
     std::uint64_t missed = 0;  // frames for which a queue had no room
@@ -55,17 +55,20 @@ class PortDevice {
   Totals totals() const;
 
  private:
-  struct alignas(64) Queue {
-    SpinLock receive_lock;
-    alignas(64) SpinLock transmit_lock;
+  // Receiver and sender may be two threads.
+  struct alignas(64) ReceiveQueue {
+    SpinLock lock;
     rte_mempool* pool = nullptr;
+  };
+  struct alignas(64) TransmitQueue {
+    SpinLock lock;
   };
   PortDevice() = default;
   Status find(const DeviceOptions& options);
   Status configure(const DeviceOptions& options);
   Status set_up_queues(const DeviceOptions& options);
   Status start(const DeviceOptions& options);
-  void close();
+  void close() const;
 
   std::uint16_t id_ = RTE_MAX_ETHPORTS;
   bool is_ours_ = false;  // plugged in by us
@@ -74,7 +77,8 @@ class PortDevice {
   bool checks_checksums_ = false;
   bool must_stay_open_ = false;
   std::string driver_;
-  std::vector<Queue> queues_;
+  std::vector<ReceiveQueue> receive_queues_;
+  std::vector<TransmitQueue> transmit_queues_;
 };
 
 }  // namespace spindrift
