@@ -369,8 +369,8 @@ void on_told(MessageContext& ctx, MessageConnection& c, std::uint32_t done, std:
     if (!c.bursts->is_empty()) take_bursts(ctx, c);
     if (c.next_request < c.requests->end_serial()) ctx.make_ready(c);
   }
-  // Records and bulletins overtake each other: a lower count is an old one. (A shared queue may have
-  // less to offer than it had; whoever comes too late is turned away.)
+  // Records and bulletins overtake each other: a lower count is an old one. (A shared queue may
+  // have less to offer than it had; whoever comes too late is turned away.)
   if (static_cast<std::int32_t>(credits - c.peer_credits) <= 0) return;
   c.peer_credits = credits;
   if (c.next_request < c.requests->end_serial()) ctx.make_ready(c);
