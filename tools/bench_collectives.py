@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 KIB, MIB = 1024, 1024 * 1024
 RESAMPLES = 2000
 PATIENCE_S = 60
+GIVE_UP_AFTER = 2  # rounds of a task that a library failed in, all of them: it is left out of the others
 QUICK_PATIENCE_S = 15  # MPICH over TCP does not always end where processors are short
 
 
@@ -38,6 +39,8 @@ class Task:
         peers = [peer for peer in peers if peer.medium == self.medium]
         first = round_number % len(peers)
         for peer in peers[first:] + peers[:first]:
+            if self.is_hopeless(peer):
+                continue
             try:
                 calls = peer.run(build, self.ranks, [*self.words, seconds, *self.sizes], patience_s)
             except Failed as failure:
@@ -45,6 +48,11 @@ class Task:
                 self.failures[peer.name] = str(failure)
             for size in self.sizes:
                 self.calls.setdefault(peer.name, {}).setdefault(size, []).append(calls.get(size))
+
+    def is_hopeless(self, peer):
+        rounds = self.calls.get(peer.name, {})
+        return (not peer.is_ours and all(rounds.get(size) and len(rounds[size]) >= GIVE_UP_AFTER and
+                                         not any(rounds[size]) for size in self.sizes))
 
 
 def all_tasks():

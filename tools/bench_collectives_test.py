@@ -37,6 +37,35 @@ class Ratio(unittest.TestCase):
         self.assertIsNone(bench_collectives.ratio(calls(None), calls(1)))
 
 
+class Rounds(unittest.TestCase):
+    def test_a_library_that_never_ends_is_left_out_of_later_rounds(self):
+        class Hung(Peer):
+            runs = 0
+
+            def run(self, *_):
+                Hung.runs += 1
+                raise Failed("did not end")
+
+        task = bench_collectives.Task(SOCKETS, 2, ["all_reduce"], [8])
+        for number in range(5):
+            task.run([Hung("Hung", SOCKETS, "")], None, number, 0.1, 1)
+        self.assertEqual(Hung.runs, bench_collectives.GIVE_UP_AFTER)
+        self.assertEqual(task.failures, {"Hung": "did not end"})
+
+    def test_ours_is_run_to_the_end(self):
+        class Ours(Peer):
+            runs = 0
+
+            def run(self, *_):
+                Ours.runs += 1
+                raise Failed("did not end")
+
+        task = bench_collectives.Task(SOCKETS, 2, ["all_reduce"], [8])
+        for number in range(5):
+            task.run([Ours("Ours", SOCKETS, "", is_ours=True)], None, number, 0.1, 1)
+        self.assertEqual(Ours.runs, 5)
+
+
 class Table(unittest.TestCase):
     def test_shows_every_library_and_the_best_other(self):
         task = bench_collectives.Task(SOCKETS, 2, ["all_reduce"], [8, 1 << 20])
