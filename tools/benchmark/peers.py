@@ -58,6 +58,15 @@ def _start(words, environment):
                             start_new_session=True)
 
 
+def _last_words(processes):
+    """What one of them may have died of while the others waited for it."""
+    lines = []
+    for process in processes:
+        process.kill()
+        lines += process.communicate()[1].strip().splitlines()[-1:]
+    return " / ".join(lines)
+
+
 def _wait(processes, patience_s):
     """What they printed together. None of them is left behind."""
     output, errors = "", ""
@@ -66,7 +75,8 @@ def _wait(processes, patience_s):
             out, err = process.communicate(timeout=patience_s)
             output, errors = output + out, errors + err
     except subprocess.TimeoutExpired as late:
-        raise Failed(f"did not end within {patience_s} s") from late
+        said = _last_words(processes)
+        raise Failed(f"did not end within {patience_s} s{'; it said: ' + said if said else ''}") from late
     finally:
         for process in processes:
             process.kill()
