@@ -33,7 +33,7 @@ class Shm:
     def _run(self, options, settings=""):
         self.count += 1
         name = f"bench-{os.getpid()}-{self.count}"
-        environment = {"SPINDRIFT_SHM_SINGLE_COPY": "off"} if settings == "copying" else {}
+        environment = {"SPINDRIFT_SHM_SINGLE_COPY": "auto"} if settings == "single_copy" else {}
         server = Program([self.tool, "perf", "server", "--once", "--listen", f"shm://{name}"],
                          RECEIVER_CPU, environment)
         try:
@@ -100,11 +100,11 @@ def _copy_rows(shm, limit):
                   contextlib.nullcontext,
                   [_series("ours", "WRITE", ours()), _series("send", "SEND", ours("--op", "send")),
                    _series("read", "READ", ours("--op", "read")),
-                   _series("copying", "WRITE, single copy off", ours(settings="copying")),
+                  _series("single_copy", "WRITE, single copy", ours(settings="single_copy")),
                    _series("limit", "process_vm_readv", lambda seconds, size=size, places=places:
                            limit.copy(seconds, size, places))],
                   [Goal("ours", "limit", at_least=0.8 if size == MIB else None),
-                   Goal("send", "limit"), Goal("read", "limit"), Goal("copying", "limit")])
+                   Goal("send", "limit"), Goal("read", "limit"), Goal("single_copy", "limit")])
 
 
 def shm_rows(build):
