@@ -31,7 +31,9 @@ constexpr Duration kIdleWait = std::chrono::milliseconds(500);
 int Server::run() {
   const Status started = start();
   if (!started.ok()) {
-    return tools::complain("perf", started.error().message(), tools::kExitFailure);
+    const bool is_usage = started.error().code() == ErrorCode::kInvalidArgument;
+    return tools::complain("perf", started.error().message(),
+                           is_usage ? tools::kExitUsage : tools::kExitFailure);
   }
   announce();
   int exit_code = tools::kExitOk;
