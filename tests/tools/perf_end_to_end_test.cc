@@ -173,14 +173,16 @@ struct Misuse {
 };
 
 TEST(Perf, EndsWith2AndOneSentenceForWrongArguments) {
-  const std::vector<Misuse> misuses = {{{}, "subcommand"},
-                                       {{"bogus"}, "'bogus'"},
-                                       {{"perf"}, "target"},
-                                       {{"perf", "local", "--nope"}, "--nope"},
-                                       {{"perf", "local", "--op", "push"}, "'push'"},
-                                       {{"perf", "local", "--depth", "many"}, "many"},
-                                       {{"perf", "local", "--cc", "bbr9"}, "nscc"},
-                                       {{"perf", "server", "--op", "send"}, "client"}};
+  const std::vector<Misuse> misuses = {
+      {{}, "subcommand"},
+      {{"bogus"}, "'bogus'"},
+      {{"perf"}, "target"},
+      {{"perf", "local", "--nope"}, "--nope"},
+      {{"perf", "local", "--op", "push"}, "'push'"},
+      {{"perf", "local", "--depth", "many"}, "many"},
+      {{"perf", "local", "--cc", "bbr9"}, "nscc"},
+      {{"perf", "server", "--op", "send"}, "client"},
+      {{"perf", "server", "--listen", "udp://203.0.113.7:5"}, "not an address of this host"}};
   for (const Misuse& misuse : misuses) {
     Command command(misuse.words);
     EXPECT_EQ(command.finish(), 2) << misuse.complaint;
