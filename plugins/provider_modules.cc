@@ -100,7 +100,11 @@ Status probe() {
 
 ListenAddresses listen_addresses(const std::string& address, std::uint16_t device_port) {
   const std::string scheme = address.substr(0, address.find("://"));
-  if (!names_devices(scheme)) return {scheme + "://", address};
+  if (!names_devices(scheme)) {
+    const std::size_t question = address.find('?');
+    if (question == std::string::npos) return {scheme + "://", address};
+    return {scheme + "://" + address.substr(question), address.substr(0, question)};
+  }
   const bool says_port =
       address.find("?port=") != std::string::npos || address.find("&port=") != std::string::npos;
   const bool has_options = address.find('?') != std::string::npos;

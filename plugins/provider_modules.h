@@ -20,8 +20,9 @@ inline bool names_devices(std::string_view scheme) {
   return scheme == "dpdk";
 }
 
-// What to open an endpoint with, and what to listen on, when a user says where to listen: two
-// things where addresses name devices. `device_port` is then the port, unless the address says one.
+// What to open an endpoint with, and what to listen on, when a user says where to listen: options
+// go to the endpoint, and so does the address where it names a device. `device_port` is then the
+// port, unless the address says one.
 struct ListenAddresses {
   std::string open;
   std::string listen;

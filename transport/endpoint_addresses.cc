@@ -6,6 +6,7 @@
 #include "spindrift/tunables.h"
 
 #include "absl/strings/str_cat.h"
+#include "transport/base/url_options.h"
 #include "transport/endpoint_impl.h"
 
 namespace spindrift {
@@ -25,6 +26,7 @@ Result<std::vector<NetAddress>> EndpointImpl::resolve(std::string_view address,
     return Error(ErrorCode::kInvalidArgument,
                  absl::StrCat(std::string(address), ": this endpoint speaks ", io_->caps().name,
                               "://, not ", url.value().scheme, "://"));
+  if (const Status plain = refuse_url_options(url.value()); !plain.ok()) return plain.error();
   if (needs_host && url.value().hosts.empty())
     return Error(ErrorCode::kInvalidArgument,
                  absl::StrCat(std::string(address), " names no host to connect to; write ",

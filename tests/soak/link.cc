@@ -140,6 +140,12 @@ void Link::expect_trouble() {
   side(End::kTarget).may_fail = true;
 }
 
+// A peer whose message met no RECEIVE of a side that has closed ends the connection for both.
+bool Link::may_fail(End end) const {
+  const Side& s = ends_[index(end)];
+  return s.may_fail || (s.is_closing && !ends_[index(other(end))].messages.empty());
+}
+
 void Link::on_event(End end, ConnEvent::Kind kind) {
   Side& s = side(end);
   if (kind == ConnEvent::Kind::kRequest) return;
@@ -155,8 +161,8 @@ void Link::on_event(End end, ConnEvent::Kind kind) {
   }
   s.outstanding.clear();
   s.is_over = true;
-  const bool is_expected = s.may_fail || (kind == ConnEvent::Kind::kClosed &&
-                                          (s.is_closing || side(other(end)).is_closing));
+  const bool is_expected = may_fail(end) || (kind == ConnEvent::Kind::kClosed &&
+                                             (s.is_closing || side(other(end)).is_closing));
   if (!is_expected)
     fail(end, absl::StrCat("failed without a cause: ", s.host->endpoint().last_error(s.conn)));
 }
@@ -281,7 +287,7 @@ void Link::on_failure(End end, const Operation& operation, OpStatus status) {
   const bool is_flush = status == OpStatus::kFlushed || status == OpStatus::kPeerGone;
   const bool is_told = status == kExpected[static_cast<std::size_t>(operation.mistake)];
   const bool is_late = status == OpStatus::kTimedOut && operation.has_deadline;
-  if (!s.may_fail)
+  if (!may_fail(end))
     fail(end, absl::StrCat("failed without a cause: ", name));
   else if (!is_flush && !is_told && !is_late)
     fail(end, absl::StrCat("failed with a status that has no cause: ", name));

@@ -41,6 +41,7 @@ class Link {
   void vanish(const Host& host);  // its process is gone
   // What is posted from here on has a deadline, or is wrong: the connection may fail.
   void expect_trouble();
+  bool may_fail(End end) const;
 
   void on_completion(End end, const Completion& one);
   void on_event(End end, ConnEvent::Kind kind);

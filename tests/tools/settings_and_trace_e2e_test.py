@@ -194,6 +194,15 @@ class Traces(unittest.TestCase):
         self.trace = os.path.join(self.folder.name, f"spindrift-trace-{server.pid}.jsonl")
         self.assertEqual(self.lines()[0]["event"], "recorder")
 
+    def test_options_of_an_address_reach_its_endpoint(self):
+        for address in ("shm://options-of-perf?nope=1", "udp://127.0.0.1:0?nope=1"):
+            done = run("perf", "server", "--listen", address)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("has no option 'nope'; it knows", done.stderr)
+        done = run("perf", "shm://nobody-listens?ring_bytes=1")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("shm option ring_bytes=1", done.stderr)
+
     def test_what_is_no_trace_is_refused(self):
         pathlib.Path(self.trace).write_text('{"event":"recorder"}\nnonsense\n')
         done = run("trace", self.trace)

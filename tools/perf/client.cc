@@ -20,6 +20,12 @@ constexpr Duration kFarewellPatience = std::chrono::seconds(2);
 constexpr std::uint32_t kTurnsPerProgress = 1024;
 
 // Rails lose their port: any free one will do.
+// Options of the server's address are for the endpoint here, unless that is a device with its own.
+std::string server_address(const PerfOptions& options) {
+  if (!options.device.empty()) return options.server_address;
+  return options.server_address.substr(0, options.server_address.find('?'));
+}
+
 std::string local_address_for(const PerfOptions& options) {
   if (!options.device.empty()) return options.device;
   const std::string scheme =
@@ -30,6 +36,8 @@ std::string local_address_for(const PerfOptions& options) {
     const bool is_bare_v6 = rail.find("::") != std::string::npos && rail.front() != '[';
     out += is_bare_v6 ? absl::StrFormat("[%s]:0", rail) : rail + ":0";
   }
+  const std::size_t question = options.server_address.find('?');
+  if (question != std::string::npos) out += options.server_address.substr(question);
   return out;
 }
 
@@ -54,12 +62,15 @@ int Client::run() {
   if (is_interrupted_early) report_.set_interrupted();
   report_.finish(error);
   const Status written = endpoint_ ? finish_files(*endpoint_, options_) : ok_status();
+  const bool was_opened = endpoint_ != nullptr;
   session_.reset();
   endpoint_.reset();
   int exit_code = tools::kExitOk;
-  if (!status.ok()) {
-    exit_code = tools::complain(
-        "perf", error, is_interrupted_early ? tools::kExitInterrupted : tools::kExitFailure);
+  if (!status.ok() && is_interrupted_early) {
+    exit_code = tools::complain("perf", error, tools::kExitInterrupted);
+  } else if (!status.ok()) {
+    const bool is_usage = !was_opened && status.error().code() == ErrorCode::kInvalidArgument;
+    exit_code = tools::complain("perf", error, is_usage ? tools::kExitUsage : tools::kExitFailure);
   } else if (report_.is_interrupted()) {
     exit_code = tools::kExitInterrupted;
   } else {
@@ -123,7 +134,7 @@ void Client::give_up_when_stuck() {
 
 Status Client::connect_control() {
   const Result<ConnId> conn =
-      endpoint_->connect(options_.server_address, control_options(options_));
+      endpoint_->connect(server_address(options_), control_options(options_));
   if (!conn.ok()) return conn.error();
   Status attached = session_->control().attach(conn.value());
   if (!attached.ok()) return attached;
@@ -134,7 +145,7 @@ Status Client::connect_data(std::uint64_t session_number) {
   ConnectOptions connect = connect_options(options_.transport, options_.settings.connect);
   for (std::uint32_t i = 0; i < options_.shape.connections; ++i) {
     connect.private_data = encode_greeting({.session = session_number, .connection = i});
-    const Result<ConnId> conn = endpoint_->connect(options_.server_address, connect);
+    const Result<ConnId> conn = endpoint_->connect(server_address(options_), connect);
     if (!conn.ok()) return conn.error();
     session_->connections[i] = conn.value();
     session_->post_receives(i);

@@ -43,4 +43,14 @@ void add_url_options(const Settings& settings, TunableScope scope, Url& url) {
   }
 }
 
+Status refuse_url_options(const Url& url) {
+  if (url.options.empty()) return ok_status();
+  const std::string& option = url.options.front().first;
+  return Error(ErrorCode::kInvalidArgument,
+               "option '" + option +
+                   "' stands where a connection or a listener is asked for; it "
+                   "is an endpoint's: give it to open_endpoint(), as in " +
+                   url.scheme + "://?" + option + "=" + url.options.front().second);
+}
+
 }  // namespace spindrift

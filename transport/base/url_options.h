@@ -13,4 +13,7 @@ Status take_url_options(const Url& url, TunableScope scope, Settings& settings);
 // Adds to `url` what it does not say itself.
 void add_url_options(const Settings& settings, TunableScope scope, Url& url);
 
+// Options are an endpoint's: the addresses that it listens on and connects to have none.
+Status refuse_url_options(const Url& url);
+
 }  // namespace spindrift

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/random.h"
+#include "transport/base/url_options.h"
 #include "transport/describe.h"
 #include "transport/endpoint_queues.h"
 #include "transport/message/message_endpoint.h"
@@ -70,6 +71,7 @@ Result<std::vector<std::string>> MessageEndpoint::resolve(std::string_view addre
     return Error(ErrorCode::kInvalidArgument,
                  absl::StrCat(std::string(address), ": this endpoint speaks ", name, "://, not ",
                               url.value().scheme, "://"));
+  if (const Status plain = refuse_url_options(url.value()); !plain.ok()) return plain.error();
   if (needs_host && url.value().hosts.empty())
     return Error(
         ErrorCode::kInvalidArgument,
