@@ -67,7 +67,7 @@ class Run {
 
   void tick() {
     const Time now = network_.now();
-    Time next = network_.next_event();
+    Time next = kNever;
     for (auto& host : hosts_) {
       if (!host->runs(now)) continue;
       host->endpoint().progress();
@@ -75,7 +75,7 @@ class Run {
       next = std::min(next, host->endpoint().next_deadline());
     }
     bury();
-    next = std::min(next, now + kLongestStep);
+    next = std::min({next, network_.next_event(), now + kLongestStep});
     network_.advance_to(std::max(next, now + kShortestStep));
   }
 
