@@ -299,8 +299,9 @@ bool Session::is_in_child() {
   if (!guard_.is_in_child()) return false;
   if (!failure_) {
     failure_ = CommunicatorFailure{
-        .error = Error(ErrorCode::kUnavailable,
-                       absl::StrFormat("rank %d: %s", options_.rank, ForkGuard::kSentence)),
+        .error = Error(
+            ErrorCode::kUnavailable,
+            absl::StrFormat("rank %d: %s", options_.rank, ForkGuard::sentence("communicator"))),
         .rank = std::nullopt};
   }
   is_aborted_ = is_closed_ = true;

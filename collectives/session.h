@@ -12,10 +12,10 @@
 
 #include "spindrift/collective.h"
 
-#include "collectives/fork_guard.h"
 #include "collectives/links.h"
 #include "collectives/memory_pool.h"
 #include "collectives/run.h"
+#include "transport/base/fork_guard.h"
 
 namespace spindrift::collectives {
 

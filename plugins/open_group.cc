@@ -42,14 +42,6 @@ Status check(const std::string& choice, const std::string& address) {
 
 }  // namespace
 
-OpenedGroup::~OpenedGroup() {
-  if (communicator == nullptr || !communicator->is_in_child()) return;
-  communicator.reset();
-  // Their threads are not here, and their descriptors are the parent's.
-  static_cast<void>(network.release());
-  static_cast<void>(same_host.release());
-}
-
 Result<OpenedGroup> open_group(Store& store, const GroupOptions& options) {
   const std::string choice = chosen(options);
   CommunicatorOptions group = options.communicator;

@@ -57,6 +57,10 @@ EndpointImpl::EndpointImpl(std::unique_ptr<PacketIo> io, const EndpointConfig& c
 
 EndpointImpl::~EndpointImpl() {
   guardian_.stop();
+  if (guardian_.is_in_child()) {
+    static_cast<void>(io_.release());  // the parent's
+    return;
+  }
   bool has_open = false;
   for (auto& holder : ctx_.connections) {
     if (!holder) continue;
@@ -145,12 +149,14 @@ void EndpointImpl::transmit_posted(ConnId conn, Time now) {
 
 void EndpointImpl::progress() {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   guardian_.caller_is_here();
   turn();
 }
 
 std::size_t EndpointImpl::poll(std::span<Completion> out) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return 0;
   if (ctx_.completions.is_empty()) {
     guardian_.caller_is_here();
     turn();
@@ -162,6 +168,7 @@ std::size_t EndpointImpl::poll(std::span<Completion> out) {
 
 PostResult EndpointImpl::post(std::span<const WorkRequest> work) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return refuse_post_in_child(ctx_.last_error);
   guardian_.wake();
   const Time now = io_->now();
   const PostResult result = post_work(ctx_, work, now);
@@ -173,6 +180,7 @@ PostResult EndpointImpl::post(std::span<const WorkRequest> work) {
 
 PostResult EndpointImpl::post_shared(SharedQueueId queue, std::span<const WorkRequest> receives) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return refuse_post_in_child(ctx_.last_error);
   if (queue.value == 0 || queue.value > ctx_.shared_queues.size()) {
     ctx_.last_error = "post_shared: no such shared receive queue";
     return {.accepted = 0, .status = PostStatus::kInvalid};
@@ -183,6 +191,7 @@ PostResult EndpointImpl::post_shared(SharedQueueId queue, std::span<const WorkRe
 
 std::size_t EndpointImpl::poll_events(std::span<ConnEvent> out) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return 0;
   return drain(ctx_.events, out);
 }
 
@@ -206,6 +215,7 @@ int EndpointImpl::wait_fd() {
 
 bool EndpointImpl::arm() {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return false;
   return guardian_.arm();
 }
 

@@ -110,6 +110,7 @@ Result<std::vector<std::uint16_t>> EndpointImpl::rails_for(const std::vector<Net
 
 Result<ListenerId> EndpointImpl::listen(std::string_view address, const ListenOptions& options) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   const Status status = check_bounds(options);
   if (!status.ok()) return remember(ConnId{}, status.error());
   auto locals = resolve(address, false);

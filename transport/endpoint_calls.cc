@@ -40,6 +40,7 @@ std::string EndpointImpl::url_of(const NetAddress& address) const {
 Result<MemoryRegion> EndpointImpl::register_memory(std::span<std::byte> bytes, Access access,
                                                    const RegisterOptions& options) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   auto region = ctx_.memory.add(bytes, access, options, random_u64());
   if (!region.ok()) return remember(ConnId{}, region.error());
   return region;
@@ -47,6 +48,7 @@ Result<MemoryRegion> EndpointImpl::register_memory(std::span<std::byte> bytes, A
 
 Status EndpointImpl::deregister_memory(const MemoryRegion& region) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   on_released(ctx_, io_->released());
   Status status = ctx_.memory.remove(region, ctx_.released);
   if (!status.ok()) return remember(ConnId{}, status.error());
@@ -55,6 +57,7 @@ Status EndpointImpl::deregister_memory(const MemoryRegion& region) {
 
 void EndpointImpl::stop_listening(ListenerId listener) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   for (Listener& one : ctx_.listeners)
     if (one.id == listener) one.is_open = false;
 }
@@ -69,6 +72,7 @@ std::vector<std::string> EndpointImpl::local_addresses() const {
 
 Result<ConnId> EndpointImpl::connect(std::string_view address, const ConnectOptions& options) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   auto remotes = resolve(address, true);
   if (!remotes.ok()) return remember(ConnId{}, remotes.error());
   auto local = rails_for(remotes.value(), options);
@@ -84,6 +88,7 @@ Result<ConnId> EndpointImpl::connect(std::string_view address, const ConnectOpti
 
 Status EndpointImpl::accept(ConnId conn, const ConnectOptions& options) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   Connection* c = ctx_.find(conn);
   if (c == nullptr) return remember(ConnId{}, no_such_connection());
   auto local = named_rails(options.local_addresses);
@@ -99,6 +104,7 @@ Status EndpointImpl::accept(ConnId conn, const ConnectOptions& options) {
 
 Status EndpointImpl::reject(ConnId conn, std::string_view reason) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   Connection* c = ctx_.find(conn);
   if (c == nullptr) return remember(ConnId{}, no_such_connection());
   guardian_.wake();
@@ -107,18 +113,21 @@ Status EndpointImpl::reject(ConnId conn, std::string_view reason) {
 
 void EndpointImpl::close(ConnId conn) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   guardian_.wake();
   if (Connection* c = ctx_.find(conn)) engine_.close(*c, io_->now());
 }
 
 void EndpointImpl::abort(ConnId conn) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   guardian_.wake();
   if (Connection* c = ctx_.find(conn)) engine_.abort(*c);
 }
 
 void EndpointImpl::release(ConnId conn) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   Connection* c = ctx_.find(conn);
   if (c == nullptr) return;
   if (!is_over(c->phase)) engine_.abort(*c);

@@ -2,6 +2,15 @@
 
 namespace spindrift {
 
+Error used_in_child() {
+  return Error(ErrorCode::kUnavailable, ForkGuard::sentence("endpoint"));
+}
+
+PostResult refuse_post_in_child(std::string& last_error) {
+  last_error = used_in_child().message();
+  return {.accepted = 0, .status = PostStatus::kNotConnected};
+}
+
 Status Guardian::start(const std::vector<int>& fds) {
   has_descriptors_ = !fds.empty();
   // Nobody can sleep where there is nothing to wait for: simulations have thousands of endpoints.
@@ -24,6 +33,10 @@ void Guardian::watch(const std::vector<int>& fds) {
 
 void Guardian::stop() {
   if (!thread_.joinable()) return;
+  if (is_in_child()) {  // where there is no such thread to wait for
+    static_cast<void>(new std::thread(std::move(thread_)));
+    return;
+  }
   is_stopping_ = true;
   waiter_.wake();
   thread_.join();

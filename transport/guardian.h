@@ -3,11 +3,14 @@
 // thread that takes over when the caller has gone to compute.
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "spindrift/config.h"
+#include "spindrift/work.h"
 
+#include "transport/base/fork_guard.h"
 #include "transport/endpoint_waiter.h"
 
 namespace spindrift {
@@ -18,7 +21,8 @@ class LoopLock {
   explicit LoopLock(bool is_shared) : is_shared_(is_shared) {}
   void lock() {
     if (!is_shared_) return;
-    while (taken_.test_and_set(std::memory_order_acquire))
+    // A thread that held it when this process was forked will never give it back.
+    while (taken_.test_and_set(std::memory_order_acquire) && !fork_.is_in_child())
       std::this_thread::yield();
   }
   bool try_lock() { return !is_shared_ || !taken_.test_and_set(std::memory_order_acquire); }
@@ -28,8 +32,13 @@ class LoopLock {
 
  private:
   const bool is_shared_;
+  const ForkGuard fork_;
   std::atomic_flag taken_;
 };
+
+// What a child of the process that made the endpoint is told.
+Error used_in_child();
+PostResult refuse_post_in_child(std::string& last_error);
 
 // What is kept going. All but clock() are called with the lock held.
 class GuardedLoop {
@@ -79,6 +88,9 @@ class Guardian {
   // Without the lock, after arm().
   void sleep(Duration timeout);
   bool has_descriptors() const { return has_descriptors_; }
+  // This process is a child of the one that made the endpoint: it has neither the thread nor a
+  // right to the descriptors.
+  bool is_in_child() const { return fork_.is_in_child(); }
   // Turns the guardian made.
   std::uint64_t turns() const { return turns_; }
 
@@ -86,6 +98,7 @@ class Guardian {
   bool caller_was_here() const;
   void run();
 
+  const ForkGuard fork_;
   GuardedLoop& loop_;
   LoopLock& lock_;
   const Duration takeover_;

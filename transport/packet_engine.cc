@@ -332,6 +332,13 @@ void PacketEngine::on_io_error(const IoError& error, Time now) {
     const bool is_everywhere = c.unreachable_remotes == (1U << c.remotes.size()) - 1;
     if (is_everywhere && c.port_unreachable_since != kNever &&
         now - c.port_unreachable_since >= kConfirmAfter) {
+      if (c.phase == Phase::kClosing) {
+        c.error = describe_peer(c) +
+                  " ended before it answered the farewell (ICMP port unreachable, twice); closed "
+                  "without it";
+        end_connection(ctx_, c, Phase::kClosed);
+        continue;
+      }
       fail_connection(ctx_, c, OpStatus::kPeerGone,
                       absl::StrCat("no process has port ", error.to.port, " of ", describe_peer(c),
                                    " open (ICMP port unreachable, twice): it ended, or never "

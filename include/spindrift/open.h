@@ -61,8 +61,6 @@ struct OpenedGroup {
 
   OpenedGroup() = default;
   OpenedGroup(OpenedGroup&&) = default;
-  // In a child of fork() it leaves everything as it is: it belongs to the parent.
-  SPINDRIFT_EXPORT ~OpenedGroup();
   // What was there goes when `other` does: the communicator before its endpoints.
   OpenedGroup& operator=(OpenedGroup&& other) noexcept {
     std::swap(network, other.network);

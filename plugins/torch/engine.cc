@@ -78,7 +78,7 @@ Engine::~Engine() {
 
 void Engine::submit(std::unique_ptr<Task> task) {
   if (guard_.is_in_child()) {
-    task->done(Error(ErrorCode::kUnavailable, collectives::ForkGuard::kSentence));
+    task->done(Error(ErrorCode::kUnavailable, ForkGuard::sentence("communicator")));
     return;
   }
   const Time deadline = clock_now() + task->timeout;

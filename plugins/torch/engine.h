@@ -13,7 +13,7 @@
 
 #include "spindrift/open.h"
 
-#include "collectives/fork_guard.h"
+#include "transport/base/fork_guard.h"
 
 namespace spindrift::torch_plugin {
 
@@ -74,7 +74,7 @@ class Engine final {
 
   Store& store_;
   const EngineOptions options_;
-  const collectives::ForkGuard guard_;
+  const ForkGuard guard_;
   int wake_fd_ = -1;
   std::atomic<bool> is_stopping_{false};
   std::mutex mutex_;

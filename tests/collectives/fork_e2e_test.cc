@@ -11,8 +11,8 @@
 #include "spindrift/open.h"
 
 #include "collectives/bootstrap/tcp_store.h"
-#include "collectives/fork_guard.h"
 #include "tests/collectives/call_case.h"
+#include "transport/base/fork_guard.h"
 
 namespace spindrift::collectives {
 namespace {
@@ -20,7 +20,8 @@ namespace {
 constexpr Duration kPatience = std::chrono::seconds(30);
 
 bool is_told(const Status& status) {
-  return !status.ok() && status.error().message().find(ForkGuard::kSentence) != std::string::npos;
+  return !status.ok() &&
+         status.error().message().find(ForkGuard::sentence("communicator")) != std::string::npos;
 }
 
 // What the child finds; 0: all as it should be.

@@ -244,6 +244,17 @@ TEST(KilledPeerOnTwoRails, IsFoundByThePortUnreachableOfBoth) {
   EXPECT_THAT(t.pair().a->last_error(t.pair().ab), HasSubstr("port unreachable"));
 }
 
+// It may have closed too, and ended before it could answer: nothing of ours is unfinished.
+TEST(KilledPeer, EndsWhatOnlyWaitsForItsFarewell) {
+  Transfer t({});
+  Pair& pair = t.pair();
+  t.world().network()->unplug(1, MemoryNetwork::Unplugged::kRefuses);
+  pair.a->close(pair.ab);
+  ASSERT_TRUE(
+      pair.run_until([&] { return has_event(pair.a_events, ConnEvent::Kind::kClosed, pair.ab); }));
+  EXPECT_THAT(pair.a->last_error(pair.ab), HasSubstr("ended before it answered the farewell"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, DarkPaths,
                          testing::Values("round_robin", "bitmap", "reps", "mixed", "least_rtt"),
                          [](const auto& one) { return std::string(one.param); });

@@ -43,6 +43,7 @@ std::string MessageEndpoint::url_of(const std::string& address) const {
 Result<MemoryRegion> MessageEndpoint::register_memory(std::span<std::byte> bytes, Access access,
                                                       const RegisterOptions& options) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   auto region = ctx_.memory.add(bytes, access, options, random_u64());
   if (!region.ok()) return remember(ConnId{}, region.error());
   const Status added = fabric_->add_region(region.value().local, bytes);
@@ -55,6 +56,7 @@ Result<MemoryRegion> MessageEndpoint::register_memory(std::span<std::byte> bytes
 
 Status MessageEndpoint::deregister_memory(const MemoryRegion& region) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   stop_fetches_from(ctx_, region.remote.key);
   Status status = ctx_.memory.remove(region, 0);
   if (!status.ok()) return remember(ConnId{}, status.error());
@@ -94,6 +96,7 @@ Result<std::uint16_t> MessageEndpoint::find_or_add(std::string_view address) {
 
 Result<ListenerId> MessageEndpoint::listen(std::string_view address, const ListenOptions& options) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   const Status status = check_bounds(options);
   if (!status.ok()) return remember(ConnId{}, status.error());
   auto own = resolve(address, false);
@@ -117,6 +120,7 @@ Result<ListenerId> MessageEndpoint::listen(std::string_view address, const Liste
 
 void MessageEndpoint::stop_listening(ListenerId listener) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   for (MessageListener& one : ctx_.listeners)
     if (one.id == listener) one.is_open = false;
 }
@@ -147,6 +151,7 @@ Result<std::vector<std::string>> MessageEndpoint::own_addresses(
 
 Result<ConnId> MessageEndpoint::connect(std::string_view address, const ConnectOptions& options) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   MessageTarget target;
   auto remotes = resolve(address, true);
   if (!remotes.ok()) return remember(ConnId{}, remotes.error());
@@ -163,6 +168,7 @@ Result<ConnId> MessageEndpoint::connect(std::string_view address, const ConnectO
 
 Status MessageEndpoint::accept(ConnId conn, const ConnectOptions& options) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   MessageConnection* c = ctx_.find(conn);
   if (c == nullptr) return remember(ConnId{}, no_such_connection());
   std::vector<std::string> locals;
@@ -180,6 +186,7 @@ Status MessageEndpoint::accept(ConnId conn, const ConnectOptions& options) {
 
 Status MessageEndpoint::reject(ConnId conn, std::string_view reason) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   MessageConnection* c = ctx_.find(conn);
   if (c == nullptr) return remember(ConnId{}, no_such_connection());
   return reject_request(ctx_, *c, reason);
@@ -187,6 +194,7 @@ Status MessageEndpoint::reject(ConnId conn, std::string_view reason) {
 
 void MessageEndpoint::close(ConnId conn) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   guardian_.wake();
   ctx_.now = fabric_->now();
   if (MessageConnection* c = ctx_.find(conn)) close_connection(ctx_, *c);
@@ -194,11 +202,13 @@ void MessageEndpoint::close(ConnId conn) {
 
 void MessageEndpoint::abort(ConnId conn) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   if (MessageConnection* c = ctx_.find(conn)) abort_connection(ctx_, *c);
 }
 
 void MessageEndpoint::release(ConnId conn) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   MessageConnection* c = ctx_.find(conn);
   if (c == nullptr) return;
   abort_connection(ctx_, *c);

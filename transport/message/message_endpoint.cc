@@ -62,6 +62,10 @@ MessageEndpoint::MessageEndpoint(std::unique_ptr<MessageFabric> fabric,
 
 MessageEndpoint::~MessageEndpoint() {
   guardian_.stop();
+  if (guardian_.is_in_child()) {
+    static_cast<void>(fabric_.release());  // the parent's
+    return;
+  }
   for (auto& holder : ctx_.connections)
     if (holder) abort_connection(ctx_, *holder);
   static_cast<void>(append_trace());  // nobody is left to hear of it
@@ -167,12 +171,14 @@ void MessageEndpoint::guarded_turn() {
 
 void MessageEndpoint::progress() {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return;
   guardian_.caller_is_here();
   turn();
 }
 
 std::size_t MessageEndpoint::poll(std::span<Completion> out) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return 0;
   if (ctx_.completions.is_empty()) {
     guardian_.caller_is_here();
     turn();
@@ -184,6 +190,7 @@ std::size_t MessageEndpoint::poll(std::span<Completion> out) {
 
 PostResult MessageEndpoint::post(std::span<const WorkRequest> work) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return refuse_post_in_child(ctx_.last_error);
   guardian_.wake();
   return post_work(ctx_, work);
 }
@@ -191,6 +198,7 @@ PostResult MessageEndpoint::post(std::span<const WorkRequest> work) {
 PostResult MessageEndpoint::post_shared(SharedQueueId queue,
                                         std::span<const WorkRequest> receives) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return refuse_post_in_child(ctx_.last_error);
   if (queue.value == 0 || queue.value > ctx_.shared_queues.size()) {
     ctx_.last_error = "post_shared: no such shared receive queue";
     return {.accepted = 0, .status = PostStatus::kInvalid};
@@ -201,6 +209,7 @@ PostResult MessageEndpoint::post_shared(SharedQueueId queue,
 
 std::size_t MessageEndpoint::poll_events(std::span<ConnEvent> out) {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return 0;
   return drain(ctx_.events, out);
 }
 
@@ -216,6 +225,7 @@ Time MessageEndpoint::next_work() const {
 // Before a sleep everything is done that waits for a later turn.
 bool MessageEndpoint::arm() {
   const std::lock_guard guard(lock_);
+  if (guardian_.is_in_child()) return false;
   if (!ctx_.ready.is_empty()) serve_ready();
   turns_to_clock_ = 1;  // who wakes up does so for a deadline, perhaps
   return guardian_.arm();
