@@ -35,6 +35,10 @@ std::string explain_virtual(const DeviceOptions& options, const std::string& sai
            "same socket=";
   if (device.starts_with("net_virtio_user"))
     return "the side with net_vhost must be there first, its iface= the same file as path= here";
+  // Its number is made of those of the process and the interface.
+  if (said.find("PACKET_FANOUT") != std::string::npos)
+    return "a socket of another process happens to have the same number as this one's would; start "
+           "this program again";
   if (said.find("ermission") != std::string::npos ||
       said.find("not permitted") != std::string::npos)
     return "it needs rights this process lacks: root, or CAP_NET_RAW (af_packet) or CAP_NET_ADMIN, "
