@@ -44,6 +44,15 @@ class Ratios(unittest.TestCase):
                         rounds=1)
         self.assertEqual([verdict.is_met for verdict in result.verdicts], [False, False, None])
 
+    def test_are_differences_where_a_goal_asks_for_them(self):
+        result = row_of([constant("a", 900, 300, 800), constant("b", 300, 400, 200)],
+                        [Goal("a", "b", at_most=600, is_difference=True)])
+        verdict = result.verdicts[0]
+        self.assertEqual((verdict.spread.low, verdict.spread.median), (-100, 600))
+        self.assertEqual(verdict.text, "a - b")
+        self.assertIs(verdict.is_met, True)
+        self.assertIn(" -100 ", report.as_text(result))
+
     def test_leave_out_rounds_that_failed(self):
         def fail_once(*_, calls=[]):
             calls.append(1)

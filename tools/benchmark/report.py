@@ -12,6 +12,8 @@ def figure(value):
     """Three significant digits, and no exponent."""
     if value is None:
         return "-"
+    if value < 0:
+        return "-" + figure(-value)
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"

@@ -17,13 +17,14 @@ class Spread:
 
 @dataclasses.dataclass
 class Goal:
-    """A limit on the ratio of two series, or on one series where there is no other. Without a limit
-    the ratio is only shown."""
+    """A limit on the ratio of two series, on their difference, or on one series where there is no
+    other. Without a limit the ratio is only shown."""
 
     series: str
     versus: str | None = None
     at_least: float | None = None
     at_most: float | None = None
+    is_difference: bool = False
 
     def limit(self):
         if self.at_least is not None:
@@ -88,9 +89,10 @@ class RowResult:
             if other is None:
                 values, text = measured.values(), measured.label
             else:
-                values = [a.value / b.value for a, b in zip(measured.samples, other.samples)
-                          if a is not None and b is not None and b.value > 0]
-                text = f"{measured.label} / {other.label}"
+                pairs = [(a.value, b.value) for a, b in zip(measured.samples, other.samples)
+                         if a is not None and b is not None and b.value > 0]
+                values = [a - b if goal.is_difference else a / b for a, b in pairs]
+                text = f"{measured.label} {'-' if goal.is_difference else '/'} {other.label}"
             if values:
                 spread = Spread.of(values)
                 self.verdicts.append(Verdict(text, goal.limit(), spread,
