@@ -1,0 +1,208 @@
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plugins/nccl/devices.h"
+#include "plugins/nccl/handle.h"
+#include "plugins/nccl/memory.h"
+#include "plugins/nccl/name_filter.h"
+
+namespace spindrift::nccl {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+NetAddress address(std::string_view text) {
+  return parse_net_address(text, 0).value();
+}
+
+Interface interface(std::string name, std::string pci, std::string_view ip) {
+  Interface one;
+  one.name = std::move(name);
+  one.pci_path = std::move(pci);
+  one.mac = "02:fc:00:00:00:0" + std::to_string(one.name.size() % 10);
+  one.addresses = {address(ip)};
+  one.speed_mbps = 100000;
+  return one;
+}
+
+std::vector<std::string> names(const std::vector<Device>& devices) {
+  std::vector<std::string> out;
+  for (const Device& device : devices)
+    out.push_back(device.name);
+  return out;
+}
+
+TEST(NameFilter, ListsArePrefixesUnlessTheyBeginWithAnEqualsSign) {
+  EXPECT_TRUE(NameFilter("eth,ib0").passes("eth1"));
+  EXPECT_FALSE(NameFilter("=eth").passes("eth1"));
+  EXPECT_TRUE(NameFilter("=eth1").passes("eth1"));
+  EXPECT_FALSE(NameFilter("^eth").passes("eth1"));
+  EXPECT_TRUE(NameFilter("^=eth").passes("eth1"));
+  EXPECT_TRUE(NameFilter("mlx5_0:1").passes("mlx5_0"));
+  EXPECT_TRUE(NameFilter("").passes("anything"));
+}
+
+TEST(Devices, ComeInPciOrderWhateverTheirNames) {
+  const std::vector<Interface> found = {
+      interface("eth0", "/sys/devices/pci0000:c0/0000:c1:00.0", "10.0.0.1"),
+      interface("veth", "", "10.9.0.1"),
+      interface("eth7", "/sys/devices/pci0000:00/0000:17:00.0", "10.0.1.1"),
+      interface("ens9", "", "10.0.2.1")};
+  EXPECT_THAT(names(choose_devices(found, {})), ElementsAre("eth7", "eth0", "ens9"));
+}
+
+TEST(Devices, LoopbackAndBridgesAreUsedOnlyWhenNamedOrAlone) {
+  Interface loopback = interface("lo", "", "127.0.0.1");
+  loopback.is_loopback = true;
+  const Interface bridge = interface("docker0", "", "172.17.0.1");
+  const Interface real = interface("eth0", "", "10.0.0.1");
+  EXPECT_THAT(names(choose_devices({loopback, bridge, real}, {})), ElementsAre("eth0"));
+  EXPECT_THAT(names(choose_devices({loopback, bridge}, {})), ElementsAre("docker0"));
+  EXPECT_THAT(names(choose_devices({loopback}, {})), ElementsAre("lo"));
+  EXPECT_THAT(names(choose_devices({loopback, bridge, real}, {.interfaces = "lo,eth"})),
+              ElementsAre("eth0", "lo"));
+  EXPECT_THAT(names(choose_devices({loopback, bridge, real}, {.interfaces = "^eth0"})),
+              ElementsAre("docker0"));
+}
+
+TEST(Devices, AdaptersChooseTheInterfacesOnThem) {
+  Interface rail = interface("eth1", "", "10.0.1.1");
+  rail.adapters = {"mlx5_1"};
+  Interface other = interface("eth2", "", "10.0.2.1");
+  other.adapters = {"mlx5_2"};
+  const Interface plain = interface("eth0", "", "10.0.0.1");
+  EXPECT_THAT(names(choose_devices({plain, rail, other}, {.adapters = "mlx5_1:1"})),
+              ElementsAre("eth1"));
+  EXPECT_THAT(names(choose_devices({plain, rail, other}, {.adapters = "^mlx5_1"})),
+              ElementsAre("eth0", "eth2"));
+}
+
+TEST(Devices, TheFamilyOfAddressesCanBeChosen) {
+  Interface both = interface("eth0", "", "10.0.0.1");
+  both.addresses = {address("fe80::1"), address("2001:db8::1"), address("10.0.0.1")};
+  EXPECT_EQ(choose_devices({both}, {}).front().rails.front(), address("10.0.0.1"));
+  EXPECT_EQ(choose_devices({both}, {.family = 6}).front().rails.front(), address("2001:db8::1"));
+  EXPECT_TRUE(choose_devices({interface("eth0", "", "10.0.0.1")}, {.family = 6}).empty());
+}
+
+TEST(Devices, AnUnknownSpeedIsTenGigabits) {
+  Interface one = interface("eth0", "", "10.0.0.1");
+  one.speed_mbps = 0;
+  EXPECT_EQ(choose_devices({one}, {}).front().speed_mbps, 10000);
+}
+
+TEST(Devices, LoopbackHasAnIdentityWithoutAnAddressOfItsOwn) {
+  Interface loopback = interface("lo", "", "127.0.0.1");
+  loopback.mac = "00:00:00:00:00:00";
+  EXPECT_NE(choose_devices({loopback}, {}).front().guid, 0U);
+}
+
+TEST(DeviceTable, MergesDevicesOnce) {
+  DeviceTable table(choose_devices(
+      {interface("eth0", "", "10.0.0.1"), interface("ethernet1", "", "10.0.1.1")}, {}));
+  const auto merged = table.merge({0, 1});
+  ASSERT_TRUE(merged.ok());
+  EXPECT_EQ(merged.value(), 2);
+  EXPECT_EQ(table.find(2)->name, "eth0+ethernet1");
+  EXPECT_EQ(table.find(2)->speed_mbps, 200000);
+  EXPECT_EQ(table.find(2)->rails.size(), 2U);
+  EXPECT_THAT(table.find(2)->parts, ElementsAre(0, 1));
+  EXPECT_EQ(table.merge({0, 1}).value(), 2);
+  EXPECT_EQ(table.merge({1}).value(), 1);
+}
+
+TEST(DeviceTable, RefusesDevicesThatAreNotThere) {
+  DeviceTable table(choose_devices({interface("eth0", "", "10.0.0.1")}, {}));
+  const auto merged = table.merge({0, 5});
+  ASSERT_FALSE(merged.ok());
+  EXPECT_THAT(merged.error().message(), HasSubstr("device 5"));
+  EXPECT_EQ(table.find(-1), nullptr);
+  EXPECT_EQ(table.find(1), nullptr);
+}
+
+TEST(DeviceTable, RefusesMoreAddressesThanAHandleHolds) {
+  std::vector<Interface> found;
+  for (int i = 0; i < 6; ++i)
+    found.push_back(interface("eth" + std::to_string(i), "", "2001:db8::" + std::to_string(i + 1)));
+  DeviceTable table(choose_devices(found, {}));
+  EXPECT_TRUE(table.merge({0, 1, 2, 3}).ok());
+  EXPECT_FALSE(table.merge({0, 1, 2, 3, 4, 5}).ok());
+}
+
+TEST(Handle, CarriesRailsOfBothFamilies) {
+  Handle handle{.nonce = 7, .host = 8, .shm_id = 9, .rails = {}};
+  handle.rails = {address("10.0.0.1:4793"), address("[2001:db8::1]:4794")};
+  std::array<char, kHandleBytes> buffer{};
+  write_handle(handle, buffer.data());
+  const auto read = read_handle(buffer.data());
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read.value().nonce, 7U);
+  EXPECT_EQ(read.value().host, 8U);
+  EXPECT_EQ(read.value().shm_id, 9U);
+  EXPECT_EQ(read.value().rails, handle.rails);
+}
+
+TEST(Handle, KeepsTheAttemptOfItsCopyApart) {
+  std::array<char, kHandleBytes> buffer{};
+  write_handle({.nonce = 7, .host = 0, .shm_id = 0, .rails = {}}, buffer.data());
+  EXPECT_EQ(attempt_of(buffer.data()), 0U);
+  set_attempt(buffer.data(), 42);
+  EXPECT_EQ(attempt_of(buffer.data()), 42U);
+  EXPECT_EQ(read_handle(buffer.data()).value().nonce, 7U);
+}
+
+TEST(Handle, NoDamageIsTakenForAnAddress) {
+  std::array<char, kHandleBytes> buffer{};
+  write_handle({.nonce = 7, .host = 0, .shm_id = 0, .rails = {address("10.0.0.1:1")}},
+               buffer.data());
+  for (std::size_t i = 0; i < buffer.size(); ++i) {
+    auto damaged = buffer;
+    damaged[i] = static_cast<char>(0xff);
+    const auto read = read_handle(damaged.data());
+    if (!read.ok()) continue;
+    EXPECT_LE(read.value().rails.size(), 16U);
+  }
+  std::array<char, kHandleBytes> foreign;
+  foreign.fill(0x55);
+  const auto read = read_handle(foreign.data());
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.error().message(), HasSubstr("NCCL_NET=spindrift"));
+}
+
+TEST(Greeting, IsReadBackAndRefusesStrangers) {
+  const std::vector<std::byte> mailbox(32, std::byte{3});
+  const auto wire = write_greeting({.nonce = 11, .mailbox = mailbox});
+  const auto read = read_greeting(wire);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read.value().nonce, 11U);
+  EXPECT_EQ(read.value().mailbox, mailbox);
+  EXPECT_FALSE(read_greeting({}).ok());
+  for (std::size_t length = 0; length < wire.size(); ++length)
+    static_cast<void>(read_greeting(std::span(wire).first(length)));
+  EXPECT_FALSE(read_greeting(std::span(wire).first(30)).ok());
+}
+
+TEST(Registrations, SharePagesAndForgetThemWithTheLastUser) {
+  Registrations table;
+  std::vector<std::byte> memory(8192);
+  const std::span<std::byte> all(memory);
+  Registration* const whole = table.take(all);
+  Registration* const part = table.take(all.subspan(100, 200));
+  EXPECT_EQ(whole, part);
+  Registration* const other = table.take({memory.data(), memory.size() + 1});
+  EXPECT_NE(other, whole);
+  EXPECT_NE(other->number, whole->number);
+  EXPECT_EQ(table.give_back(part), nullptr);
+  const std::uint32_t number = whole->number;
+  EXPECT_EQ(table.give_back(whole), whole);
+  table.retire(whole);
+  EXPECT_EQ(table.take(all.first(10)), other);
+  std::vector<std::byte> elsewhere(16);
+  EXPECT_EQ(table.take(elsewhere)->number, number);
+}
+
+}  // namespace
+}  // namespace spindrift::nccl
