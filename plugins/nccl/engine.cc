@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kBatch = 64;
 // What a turn that finds nothing costs over UDP is a system call: so many calls share one.
-constexpr std::uint32_t kIdleTurnsUdp = 8;
+constexpr std::uint32_t kIdleTurnsUdp = 12;
 constexpr std::uint32_t kIdleTurnsShm = 1;
 constexpr std::uint32_t kTurnsPerEvents = 64;
 constexpr Duration kLinger = std::chrono::milliseconds(200);

@@ -1,6 +1,9 @@
 // The parts of the packet engine, each alone.
+#include <array>
+#include <atomic>
 #include <random>
 #include <set>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -134,6 +137,59 @@ TEST(Placement, LineOrderedCopiesEveryByteAtEveryAlignment) {
         EXPECT_EQ(to[to_at - 1], std::byte{0});
       }
     }
+}
+
+TEST(Placement, LineOrderedCopiesWholeLinesFromAnySource) {
+  std::vector<std::byte> from(2000);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    from[i] = static_cast<std::byte>(i * 59 + 3);
+  struct alignas(128) Lines {
+    std::array<std::byte, 1280> bytes{};
+  };
+  for (const std::size_t from_at : {0U, 1U, 8U, 13U})
+    for (const std::size_t count : {128U, 136U, 255U, 256U, 1000U, 1152U}) {
+      Lines to;
+      copy_line_ordered(to.bytes.data(), {from.data() + from_at, count});
+      EXPECT_TRUE(std::equal(to.bytes.begin(), to.bytes.begin() + count,
+                             from.begin() + static_cast<std::ptrdiff_t>(from_at)));
+      EXPECT_EQ(to.bytes[count], std::byte{0});
+    }
+}
+
+// A reader that sees the last word of a line sees the whole line.
+TEST(Placement, TheLastWordOfALineBecomesVisibleLast) {
+  constexpr std::size_t kLines = 64;
+  struct alignas(128) Lines {
+    std::array<std::uint64_t, kLines * 16> words{};
+  };
+  Lines to;
+  std::atomic<std::uint64_t> seen{0};
+  std::atomic<bool> is_torn{false};
+  constexpr std::uint64_t kRounds = 2000;
+  std::thread reader([&] {
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+      for (std::size_t line = 0; line < kLines; ++line) {
+        const auto word = [&](std::size_t i) {
+          return std::atomic_ref<std::uint64_t>(to.words[line * 16 + i])
+              .load(std::memory_order_acquire);
+        };
+        while (word(15) < round)
+          std::this_thread::yield();
+        for (std::size_t i = 0; i < 15; ++i)
+          if (word(i) != round) is_torn = true;
+      }
+      seen = round;
+    }
+  });
+  for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    std::vector<std::uint64_t> from(kLines * 16, round);
+    copy_line_ordered(reinterpret_cast<std::byte*>(to.words.data()),
+                      std::as_bytes(std::span(from)));
+    while (seen != round)
+      std::this_thread::yield();
+  }
+  reader.join();
+  EXPECT_FALSE(is_torn);
 }
 
 TEST(Placement, GatherNamesWhatScatterFills) {

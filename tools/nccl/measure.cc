@@ -206,18 +206,20 @@ void latency(Rank& rank) {
         {{.data = ends.in.data(), .capacity = kLatencyBytes, .tag = 0, .handle = ends.from}});
   };
   void* receive = post();
+  void* send = nullptr;
+  const auto post_send = [&] {
+    if (send != nullptr) finish(net, send, nullptr, "a send");
+    send = send_until_taken(net, ends.channel.send, ends.out.data(), kLatencyBytes, 0, ends.to);
+  };
   for (int i = 0; i < warmup + kTrips; ++i) {
     if (i == warmup) begin = steady_clock::now();
-    void* send = nullptr;
-    if (rank.rank() == 0)
-      send = send_until_taken(net, ends.channel.send, ends.out.data(), kLatencyBytes, 0, ends.to);
-    finish(net, receive, nullptr, "a ping");
+    if (rank.rank() == 0) post_send();
+    finish(net, receive, nullptr, "a receive");
     if (i + 1 < warmup + kTrips) receive = post();
-    if (rank.rank() == 1)
-      send = send_until_taken(net, ends.channel.send, ends.out.data(), kLatencyBytes, 0, ends.to);
-    finish(net, send, nullptr, "a pong");
+    if (rank.rank() == 1) post_send();
   }
   if (rank.rank() == 0) rank.arena().figures[kResult].store(seconds_since(begin) / (2 * kTrips));
+  finish(net, send, nullptr, "the last send");
   ends.close();
 }
 
