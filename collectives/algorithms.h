@@ -43,6 +43,18 @@ extern const CollectiveAlgorithm kBinomialReduce;
 extern const CollectiveAlgorithm kBinomialGather;
 extern const CollectiveAlgorithm kBinomialScatter;
 
+// shared.cc: through memory that the ranks of a host share.
+extern const CollectiveAlgorithm kSharedAllReduce;
+extern const CollectiveAlgorithm kSharedMeshAllReduce;
+extern const CollectiveAlgorithm kSharedReduceScatter;
+extern const CollectiveAlgorithm kSharedAllGather;
+extern const CollectiveAlgorithm kSharedBroadcast;
+extern const CollectiveAlgorithm kSharedReduce;
+extern const CollectiveAlgorithm kSharedAllToAll;
+extern const CollectiveAlgorithm kSharedGather;
+extern const CollectiveAlgorithm kSharedScatter;
+extern const CollectiveAlgorithm kSharedBarrier;
+
 // hierarchical.cc: where ranks share hosts.
 extern const CollectiveAlgorithm kHierarchicalAllReduce;
 extern const CollectiveAlgorithm kHierarchicalBroadcast;

@@ -18,6 +18,10 @@ Status check_options(const CommunicatorOptions& options);
 struct Parts {
   std::vector<Listening> listening{};  // endpoints outlive the communicator
   Roster roster{};
+  // Of the ranks of this host; null: this rank has none to show. Every rank must know whether the
+  // others have: those without messages have agreed in advance.
+  std::unique_ptr<HostSegments> segments{};
+  std::vector<bool> has_segments{};  // by rank
 };
 
 // Without waiting, links to the neighbours are made when a call first needs them, like all others.

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kMostUs = 1e6;
 constexpr double kMostGbps = 1e4;
+constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 30U;
 
 Error invalid(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message)};
@@ -48,13 +49,13 @@ std::string variable(const char* name) {
 
 }  // namespace
 
-double LinkCosts::predict_us(const PlanCost::Traffic& traffic, double block_bytes,
-                             double factor) const {
+double LinkCosts::predict_us(const PlanCost::Traffic& traffic, double block_bytes, double factor,
+                             bool has_grants) const {
   if (traffic.messages == 0) return 0;
   const double bytes = traffic.blocks * block_bytes;
   double time = traffic.steps * latency_us + traffic.messages * overhead_us;
   // Long messages are granted before they are sent: once, since grants run ahead.
-  if (bytes / traffic.messages > kSmallBytes) time += latency_us;
+  if (has_grants && bytes / traffic.messages > kSmallBytes) time += latency_us;
   return time + bytes / (bandwidth_gbps * 1e3 * factor);
 }
 
@@ -66,6 +67,10 @@ double CostModel::factor_of(const CollectiveAlgorithm& algorithm) const {
 double CostModel::predict_us(const CollectiveAlgorithm& algorithm, const PlanCost& cost,
                              double block_bytes) const {
   const double factor = factor_of(algorithm);
+  if (algorithm.is_shared) {
+    return shared.predict_us(cost.network, block_bytes, factor, false) +
+           shared.predict_us(cost.near, block_bytes, factor, false);
+  }
   return network.predict_us(cost.network, block_bytes, factor) +
          near.predict_us(cost.near, block_bytes, factor);
 }
@@ -75,7 +80,9 @@ std::string to_text(const CostModel& model) {
     return absl::StrFormat("%.6g,%.6g,%.6g", costs.latency_us, costs.overhead_us,
                            costs.bandwidth_gbps);
   };
-  std::string text = "network=" + link(model.network) + " near=" + link(model.near);
+  std::string text = "network=" + link(model.network) + " near=" + link(model.near) +
+                     " shared=" + link(model.shared);
+  absl::StrAppendFormat(&text, " shared_limit=%d", model.shared_limit_bytes);
   for (const auto& [name, factor] : model.factors)
     absl::StrAppendFormat(&text, " %s=%.6g", name, factor);
   return text;
@@ -89,8 +96,14 @@ Result<CostModel> cost_model_from_text(std::string_view text) {
     const std::string name = word.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
     bool is_good = false;
-    if (name == "network" || name == "near") {
-      is_good = parse_link(value, name == "near" ? model.near : model.network);
+    if (name == "network" || name == "near" || name == "shared") {
+      LinkCosts& costs = name == "network" ? model.network
+                         : name == "near"  ? model.near
+                                           : model.shared;
+      is_good = parse_link(value, costs);
+    } else if (name == "shared_limit") {
+      is_good = absl::SimpleAtoi(value, &model.shared_limit_bytes) &&
+                model.shared_limit_bytes <= kMostSharedBytes;
     } else {
       double factor = 0;
       is_good = name.find(':') != std::string::npos && absl::SimpleAtod(value, &factor) &&
@@ -99,9 +112,9 @@ Result<CostModel> cost_model_from_text(std::string_view text) {
     }
     if (!is_good) {
       return invalid(absl::StrFormat(
-          "\"%s\" is no part of a cost model: network=LATENCY_US,OVERHEAD_US,GB/S, near=the same, "
-          "or collective:algorithm=FACTOR",
-          word));
+          "\"%s\" is no part of a cost model: network=LATENCY_US,OVERHEAD_US,GB/S, near and "
+          "shared=the same, shared_limit=BYTES (at most %d), or collective:algorithm=FACTOR",
+          word, kMostSharedBytes));
     }
   }
   return model;

@@ -1,6 +1,6 @@
 #pragma once
 // What a plan takes: t = steps x latency + messages x overhead + bytes / (bandwidth x factor), for
-// the network and for messages inside a host.
+// the network, for messages inside a host, and for memory that ranks of a host share.
 #include <map>
 #include <string>
 
@@ -14,7 +14,8 @@ struct LinkCosts {
   double overhead_us = 0;     // each further message of a rank at the same time
   double bandwidth_gbps = 1;  // GB/s that one rank sends while it receives as much
 
-  double predict_us(const PlanCost::Traffic& traffic, double block_bytes, double factor) const;
+  double predict_us(const PlanCost::Traffic& traffic, double block_bytes, double factor,
+                    bool has_grants = true) const;
   constexpr bool operator==(const LinkCosts&) const = default;
 };
 
@@ -23,8 +24,11 @@ struct LinkCosts {
 struct CostModel {
   LinkCosts network{.latency_us = 2.5, .overhead_us = 0.7, .bandwidth_gbps = 4.0};
   LinkCosts near{.latency_us = 0.4, .overhead_us = 0.15, .bandwidth_gbps = 8.0};
+  LinkCosts shared{.latency_us = 0.3, .overhead_us = 0.1, .bandwidth_gbps = 10.0};
+  // Of the larger buffer of a rank: longer calls do not go through shared memory unless told to.
+  std::uint64_t shared_limit_bytes = 1048576;
   // By "collective:algorithm": how much of the bandwidth it gets. 1 where there is none.
-  std::map<std::string, double, std::less<>> factors{};
+  std::map<std::string, double, std::less<>> factors{{"all_reduce:shared_mesh", 0.6}};
 
   double factor_of(const CollectiveAlgorithm& algorithm) const;
   double predict_us(const CollectiveAlgorithm& algorithm, const PlanCost& cost,
@@ -32,8 +36,8 @@ struct CostModel {
   bool operator==(const CostModel&) const = default;
 };
 
-// One line: "network=2.5,0.7,4 near=0.4,0.15,8 all_reduce:ring=0.8". Refused with the word that is
-// wrong.
+// One line: "network=2.5,0.7,4 near=0.4,0.15,8 shared=0.3,0.1,10 shared_limit=1048576
+// all_reduce:ring=0.8". Refused with the word that is wrong.
 std::string to_text(const CostModel& model);
 Result<CostModel> cost_model_from_text(std::string_view text);
 

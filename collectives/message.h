@@ -12,7 +12,8 @@ enum class MessageKind : std::uint8_t {
   kReady = 2,    // a Grant follows: slices may be written
   kNotice = 3,   // the group has failed: u32 rank (or kNobody), then a sentence
   kGoodbye = 4,  // the sender has nothing left to send or to wait for
-  kPing = 5,     // nothing: whether it arrives tells whether the receiver lives
+  kPing = 5,     // nothing: wakes the receiver, and whether it arrives tells whether it lives
+  kCalling = 6,  // nothing: the sender waits in this call, which sends no messages of its own
 };
 
 struct MessageHeader {
@@ -20,7 +21,7 @@ struct MessageHeader {
   std::uint8_t group = 0;
   std::uint16_t channel = 0;
   std::uint32_t operation = 0;    // low half of its number in the group
-  std::uint32_t fingerprint = 0;  // of what the sender calls; kData and kReady
+  std::uint32_t fingerprint = 0;  // of what the sender calls; kData, kReady and kCalling
   std::uint32_t step = 0;         // in its lane
 };
 static_assert(sizeof(MessageHeader) == 16, "the wire's layout");

@@ -6,6 +6,8 @@
 #include <absl/strings/str_split.h>
 #include <absl/strings/string_view.h>
 
+#include "collectives/plan.h"
+
 namespace spindrift::collectives {
 namespace {
 
@@ -83,8 +85,24 @@ std::string Planner::why_not(const CollectiveAlgorithm& algorithm, const PlanKey
   if (options_.is_deterministic && !algorithm.is_rank_ordered) {
     return "does not add in the order of the ranks, which deterministic results need";
   }
-  if (algorithm.why_not == nullptr || options_.ranks == 1) return {};
+  if (options_.ranks == 1) return {};
+  if (algorithm.is_shared) {
+    if (std::string reason = why_not_shared(); !reason.empty()) return reason;
+  }
+  if (algorithm.why_not == nullptr) return {};
   return algorithm.why_not(request_for(key));
+}
+
+std::string Planner::why_not_shared() const {
+  const std::vector<std::uint32_t>& hosts = options_.topology.hosts;
+  for (std::uint32_t rank = 0; rank < hosts.size(); ++rank)
+    if (hosts[rank] != 0) return absl::StrFormat("ranks 0 and %d are on different hosts", rank);
+  if (hosts.empty()) return "nobody knows which ranks share a host";
+  for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    if (rank >= options_.has_segments.size() || !options_.has_segments[rank])
+      return absl::StrFormat("rank %d shares no memory with the others of its host", rank);
+  }
+  return options_.why_not_shared;
 }
 
 Result<PlanCost> Planner::cost(const CollectiveAlgorithm& algorithm, const PlanKey& key) const {
@@ -103,6 +121,9 @@ Result<PlanCost> Planner::cost(const CollectiveAlgorithm& algorithm, const PlanK
 Result<AlgorithmChoice> Planner::explain(const PlanKey& key) const {
   AlgorithmChoice choice;
   const double bytes = static_cast<double>(key.count) * key.element_bytes;
+  const BlockCounts blocks = blocks_of(key.collective, options_.ranks);
+  const std::uint64_t larger =
+      key.count * key.element_bytes * std::max(blocks.input, blocks.output);
   const CollectiveAlgorithm* const wanted =
       key.algorithm != nullptr ? key.algorithm : forced(key.collective);
   const AlgorithmChoice::Candidate* best = nullptr;
@@ -116,6 +137,12 @@ Result<AlgorithmChoice> Planner::explain(const PlanKey& key) const {
       return Error(
           ErrorCode::kUnsupported,
           absl::StrFormat("%s was asked for, but %s", name_of(*algorithm), candidate.excluded));
+    }
+    const bool is_too_long = algorithm->is_shared && algorithm != wanted && options_.ranks > 1 &&
+                             larger > options_.costs.shared_limit_bytes;
+    if (candidate.excluded.empty() && is_too_long) {
+      candidate.excluded = absl::StrFormat("more than the %d bytes that go through shared memory",
+                                           options_.costs.shared_limit_bytes);
     }
     if (!candidate.excluded.empty()) continue;
     const Result<PlanCost> counted = cost(*algorithm, key);
@@ -162,6 +189,11 @@ Result<Planner> Planner::for_part(std::uint32_t rank,
   PlannerOptions options = options_;
   options.rank = rank;
   options.ranks = static_cast<std::uint32_t>(members.size());
+  if (!options_.has_segments.empty()) {
+    options.has_segments.clear();
+    for (const std::uint32_t member : members)
+      options.has_segments.push_back(options_.has_segments[member]);
+  }
   if (!options_.topology.hosts.empty()) {
     // Hosts are counted anew, in order of appearance.
     std::vector<std::uint32_t> seen;

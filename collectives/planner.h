@@ -34,12 +34,20 @@ struct PlannerOptions {
   std::string algorithm{};  // CommunicatorOptions::algorithm, or SPINDRIFT_ALGO
   PlanTopology topology{};
   CostModel costs{};
+  std::vector<bool>
+      has_segments{};            // by rank: shows the others of its host its memory; empty: none
+  std::string why_not_shared{};  // another reason not to go through it; empty: none
 };
 
 class Planner final {
  public:
   // Refuses an `algorithm` text that names what is not there.
   static Result<Planner> create(PlannerOptions options);
+  // What is learned after the ranks have met: PlannerOptions::has_segments.
+  void set_segments(std::vector<bool> has_segments) {
+    options_.has_segments = std::move(has_segments);
+  }
+  void set_why_not_shared(std::string reason) { options_.why_not_shared = std::move(reason); }
   // For a communicator of some ranks of this one, of which this process is number `rank`.
   Result<Planner> for_part(std::uint32_t rank, std::span<const std::uint32_t> members) const;
 
@@ -68,6 +76,7 @@ class Planner final {
   void give_up_oldest();
   PlanRequest request_for(const PlanKey& key) const;
   std::string why_not(const CollectiveAlgorithm& algorithm, const PlanKey& key) const;
+  std::string why_not_shared() const;
   Result<PlanCost> cost(const CollectiveAlgorithm& algorithm, const PlanKey& key) const;
   // What the options ask for; null: nothing.
   const CollectiveAlgorithm* forced(Collective collective) const;

@@ -60,14 +60,14 @@ Result<std::uint64_t> agree_on_nonce(Store& store, const CommunicatorOptions& op
 }  // namespace
 
 std::string to_text(const Seat& seat) {
-  return absl::StrFormat("%s\n%s\n%d\n%s", seat.address, seat.same_host_address, seat.host,
-                         seat.costs);
+  return absl::StrFormat("%s\n%s\n%d\n%s\n%s", seat.address, seat.same_host_address, seat.host,
+                         seat.costs, seat.segments);
 }
 
 Result<Seat> seat_from_text(const std::string& text, std::uint32_t rank) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
   Seat seat;
-  if (lines.size() != 4 || !absl::SimpleAtoi(lines[2], &seat.host)) {
+  if (lines.size() != 5 || !absl::SimpleAtoi(lines[2], &seat.host)) {
     return Error(ErrorCode::kInvalidArgument,
                  absl::StrFormat("what rank %d left in the store is not of this version of the "
                                  "library; use one version everywhere",
@@ -76,6 +76,7 @@ Result<Seat> seat_from_text(const std::string& text, std::uint32_t rank) {
   seat.address = lines[0];
   seat.same_host_address = lines[1];
   seat.costs = lines[3];
+  seat.segments = lines[4];
   return seat;
 }
 

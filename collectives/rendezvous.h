@@ -15,6 +15,7 @@ struct Seat {
   std::string same_host_address{};  // by ranks of its host; empty: as by all others
   std::uint64_t host = 0;           // equal at ranks of one host
   std::string costs{};              // its cost model; rank 0's counts for all
+  std::string segments{};           // where it takes memory of others; empty: it shares none
 };
 
 // As others read it; and from what `rank` wrote.

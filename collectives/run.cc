@@ -18,6 +18,11 @@ Status Run::begin(const RunCall& call) {
   plan_ = call.plan;
   failure_.reset();
   has_blocked_ = false;
+  if (is_shared()) {
+    shared_.begin(call_.shared);
+    unfinished_ = shared_.is_done() ? 0 : 1;
+    return ok_status();
+  }
   unfinished_ = static_cast<std::uint32_t>(plan_->lanes().size());
   if (lanes_.size() < unfinished_) lanes_.resize(unfinished_);
   std::uint32_t adding_lanes = 0;
@@ -76,7 +81,29 @@ void Run::queue_dependents(std::uint32_t lane) {
     queue(other);
 }
 
+bool Run::advance_shared() {
+  const bool has_moved = shared_.advance();
+  if (shared_.take_published()) wake_sleepers();
+  if (shared_.other_caller()) fail_for_other_call(*shared_.other_caller());
+  if (shared_.is_done()) unfinished_ = 0;
+  return has_moved;
+}
+
+void Run::wake_sleepers() {
+  const SharedArea& area = *call_.shared.area;
+  for (std::uint32_t rank = 0; rank < area.ranks(); ++rank) {
+    if (rank == area.rank() || !area.is_asleep(rank)) continue;
+    const std::uint32_t peer = call_.members[rank];
+    // A message that cannot be sent costs that rank a short sleep.
+    if (links_.is_open(peer)) (void)links_.send(peer, {.kind = MessageKind::kPing}, {});
+  }
+}
+
 void Run::advance() {
+  if (is_shared()) {
+    (void)advance_shared();
+    return;
+  }
   local_work_ = 0;
   while (queue_head_ < queue_.size() && local_work_ < kLocalSlices && !failure_) {
     const std::uint32_t lane = queue_[queue_head_++];
@@ -284,6 +311,7 @@ void Run::on_write_done(std::uint32_t lane) {
 }
 
 void Run::on_open(std::uint32_t peer) {
+  if (is_shared()) return;
   for (std::uint32_t lane = 0; lane < plan_->lanes().size(); ++lane) {
     const BoundLane& bound = plan_->lanes()[lane];
     if (bound.direction != Direction::kLocal && bound.peer == peer) queue(lane);
@@ -300,6 +328,7 @@ void Run::fail(std::uint32_t lane, std::string_view what) {
 }
 
 bool Run::needs(std::uint32_t peer) const {
+  if (is_shared()) return shared_.needs(peer);
   for (std::uint32_t lane = 0; lane < plan_->lanes().size(); ++lane) {
     const BoundLane& bound = plan_->lanes()[lane];
     if (bound.direction != Direction::kLocal && bound.peer == peer &&
@@ -310,7 +339,21 @@ bool Run::needs(std::uint32_t peer) const {
   return false;
 }
 
+std::string Run::describe_waiting_for_shared() const {
+  std::string waiting = "waiting in shared memory for";
+  const char* separator = " ";
+  for (std::uint32_t rank = 0; rank < call_.members.size(); ++rank) {
+    if (!shared_.needs(rank)) continue;
+    const char* const state = links_.is_open(call_.members[rank]) ? "" : ", not connected";
+    absl::StrAppendFormat(&waiting, "%srank %d (%s%s)", separator, rank,
+                          links_.address(call_.members[rank]), state);
+    separator = ", ";
+  }
+  return waiting;
+}
+
 std::string Run::describe_waiting() const {
+  if (is_shared()) return describe_waiting_for_shared();
   constexpr std::uint32_t kMaxNamed = 8;
   std::string waiting;
   std::uint32_t count = 0;

@@ -6,6 +6,9 @@
 // receiver has granted them, which it does ahead: for a plain receive when the place is free, for
 // one that is added when there is landing memory. What is added is added on arrival, while later
 // slices are under way.
+//
+// A call that goes through shared memory (shared_run.h) runs here too, without messages: its plan
+// only says what each rank needs of the others.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,6 +20,7 @@
 #include "collectives/memory_pool.h"
 #include "collectives/message.h"
 #include "collectives/reduce.h"
+#include "collectives/shared_run.h"
 
 namespace spindrift::collectives {
 
@@ -28,6 +32,7 @@ struct RunBuffer {
 
 struct RunCall {
   const BoundPlan* plan = nullptr;
+  SharedCall shared{};  // with an area: what runs instead of the plan
   RunBuffer input{};
   RunBuffer output{};
   // kSendReceive: addresses are absolute (data is null), and regions are looked up here.
@@ -54,6 +59,9 @@ class Run final {
   void advance();
   bool has_more() const { return !queue_.empty(); }
   bool is_done() const { return unfinished_ == 0; }
+  bool is_shared() const { return call_.shared.area != nullptr; }
+  // Only for shared ones: does what may be done now; false: nothing could be.
+  bool advance_shared();
   // Something met a full queue: advance() again after the next completions.
   void retry_blocked();
   bool has_blocked() const { return has_blocked_; }
@@ -154,10 +162,15 @@ class Run final {
   void fail(std::uint32_t lane, std::string_view what);
   std::uint32_t link_of(const BoundLane& lane) const { return call_.members[lane.peer]; }
 
+  void wake_sleepers();
+  std::string describe_waiting_for_shared() const;
+  void fail_for_other_call(std::uint32_t peer);
+
   Links& links_;
   MemoryPool& pool_;
   const std::uint32_t index_;
   RunCall call_{};
+  SharedRun shared_;
   const BoundPlan* plan_ = nullptr;
   std::vector<LaneRun> lanes_;
   std::vector<std::uint32_t> queue_;

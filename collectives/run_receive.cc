@@ -25,17 +25,16 @@ std::string other_call(std::uint64_t got, std::uint64_t expected) {
 
 void Run::on_message(std::uint32_t peer, const MessageHeader& header,
                      std::span<const std::byte> payload) {
+  if (header.kind == MessageKind::kCalling) {
+    if (header.fingerprint != call_.fingerprint) fail_for_other_call(peer);
+    return;
+  }
   const bool is_data = header.kind == MessageKind::kData;
   const Direction direction = is_data ? Direction::kReceive : Direction::kSend;
-  const std::uint32_t lane = plan_->find_lane(direction, peer, header.channel);
+  const std::uint32_t lane =
+      is_shared() ? BoundPlan::kNoLane : plan_->find_lane(direction, peer, header.channel);
   if (lane == BoundPlan::kNoLane || header.fingerprint != call_.fingerprint) {
-    if (failure_) return;
-    failure_ = Failure{.what = absl::StrFormat("rank %d makes another call than this rank: all "
-                                               "ranks must call the same collectives in the same "
-                                               "order, with the same count, type, operation, root "
-                                               "and algorithm",
-                                               peer),
-                       .peer = peer};
+    fail_for_other_call(peer);
     return;
   }
   if (is_data) {
@@ -43,6 +42,16 @@ void Run::on_message(std::uint32_t peer, const MessageHeader& header,
   } else {
     on_grant(lane, payload);
   }
+}
+
+void Run::fail_for_other_call(std::uint32_t peer) {
+  if (failure_) return;
+  failure_ = Failure{.what = absl::StrFormat("rank %d makes another call than this rank: all "
+                                             "ranks must call the same collectives in the same "
+                                             "order, with the same count, type, operation, root "
+                                             "and algorithm",
+                                             peer),
+                     .peer = peer};
 }
 
 void Run::on_data(std::uint32_t lane, const MessageHeader& header,
@@ -106,6 +115,10 @@ void Run::on_grant(std::uint32_t lane, std::span<const std::byte> payload) {
 }
 
 void Run::on_written(std::uint32_t peer, std::uint32_t channel, std::uint64_t bytes) {
+  if (is_shared()) {
+    fail_for_other_call(peer);
+    return;
+  }
   const std::uint32_t lane = plan_->find_lane(Direction::kReceive, peer, channel);
   if (lane == BoundPlan::kNoLane) return;
   const BoundLane& bound = plan_->lanes()[lane];

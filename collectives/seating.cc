@@ -47,6 +47,7 @@ Status Seating::sit(Endpoint& network, const CommunicatorOptions& options) {
   const Result<CostModel> costs = load_cost_model(cost_model_file());
   if (!costs.ok()) return costs.error();
   seat_.costs = to_text(costs.value());
+  if (options.segments != nullptr) seat_.segments = options.segments->address();
   if (options.same_host == nullptr) return ok_status();
   const Status status =
       listen(*options.same_host, options.same_host_address, seat_.same_host_address);

@@ -11,8 +11,6 @@
 namespace spindrift::collectives {
 namespace {
 
-// Longest sleep in the kernel, so that a lost wake-up costs a hiccup and never a job.
-constexpr Duration kMaxSleep = std::chrono::milliseconds(50);
 constexpr Duration kSetupTurn = std::chrono::milliseconds(20);
 constexpr Duration kPingInterval = std::chrono::seconds(1);
 // For the others to hear why the group has failed, before the connections go.
@@ -136,15 +134,29 @@ void Session::give_back(Run& run) {
   free_runs_.push_back(&run);
 }
 
-Result<std::uint64_t> Session::start(Group& group, Run& run, RunCall call) {
+// Links for all messages of a plan. Shared memory needs them to hear of the end of others, and to
+// wake them.
+Status Session::want_links(const Group& group, const RunCall& call) {
+  if (call.shared.area != nullptr) {
+    for (const std::uint32_t peer : group.members) {
+      if (peer == options_.rank || links_.is_open(peer)) continue;
+      if (Status status = links_.want(peer); !status.ok()) return status;
+    }
+    return ok_status();
+  }
   for (const BoundLane& lane : call.plan->lanes()) {
     if (lane.direction == Direction::kLocal) continue;
     const std::uint32_t peer = group.members[lane.peer];
     if (links_.is_open(peer)) continue;
-    if (Status status = links_.want(peer); !status.ok()) {
-      give_back(run);
-      return status.error();
-    }
+    if (Status status = links_.want(peer); !status.ok()) return status;
+  }
+  return ok_status();
+}
+
+Result<std::uint64_t> Session::start(Group& group, Run& run, RunCall& call) {
+  if (Status status = want_links(group, call); !status.ok()) {
+    give_back(run);
+    return status.error();
   }
   call.group = group.id;
   call.operation = static_cast<std::uint32_t>(group.started);
@@ -158,6 +170,7 @@ Result<std::uint64_t> Session::start(Group& group, Run& run, RunCall call) {
   ++group.in_flight;
   const std::uint64_t number = group.started++;
   active_.push_back(&run);
+  if (run.is_shared()) ++shared_runs_;
   has_moved_ = true;
   if (!early_.empty()) hand_over_early(group, run);
   // Done already, perhaps, or failed.
@@ -168,6 +181,11 @@ Result<std::uint64_t> Session::start(Group& group, Run& run, RunCall call) {
 
 void Session::advance(Run& run) {
   run.advance();
+  settle(run);
+}
+
+// Ends a run that is over, or everything if it has failed.
+void Session::settle(Run& run) {
   if (run.failure()) {
     const Run::Failure failure = *run.failure();
     const Group* const group = groups_[run.call().group];
@@ -186,6 +204,7 @@ void Session::finish(Run& run) {
     --group->in_flight;
   }
   active_.erase(std::find(active_.begin(), active_.end(), &run));
+  if (run.is_shared()) --shared_runs_;
   give_back(run);
 }
 
@@ -198,12 +217,13 @@ Run* Session::find_run(std::uint8_t group, std::uint32_t operation, std::uint32_
 bool Session::on_message(std::uint32_t peer, const MessageHeader& header,
                          std::span<const std::byte> payload) {
   if (failure_ || is_closed_) return true;
-  has_moved_ = true;
+  Run* const run = find_run(header.group, header.operation, UINT32_MAX);
+  if (header.kind == MessageKind::kCalling && run == nullptr) return true;  // it says so again
+  if (header.kind != MessageKind::kCalling) has_moved_ = true;
   if (header.kind == MessageKind::kNotice) {
     on_notice(peer, payload);
     return true;
   }
-  Run* const run = find_run(header.group, header.operation, UINT32_MAX);
   if (run == nullptr) return keep_early(peer, header, payload);
   run->on_message(groups_[header.group]->ranks[peer], header, payload);
   advance(*run);
@@ -327,6 +347,12 @@ void Session::advance_all() {
   // advance() may take the run out of the list.
   for (std::size_t i = 0; i < active_.size() && !failure_;) {
     Run& run = *active_[i];
+    if (run.is_shared()) {
+      if (run.advance_shared()) has_moved_ = true;
+      settle(run);
+      if (i < active_.size() && active_[i] == &run) ++i;
+      continue;
+    }
     if (run.has_blocked()) run.retry_blocked();
     if (run.has_more()) {
       advance(run);
@@ -362,28 +388,20 @@ void Session::ping() {
       const std::uint32_t rank = groups_[run->call().group]->ranks[peer];
       return rank != kNobody && run->needs(rank);
     });
-    if (is_needed && links_.is_open(peer)) {
-      (void)links_.send(peer, {.kind = MessageKind::kPing}, {});
+    if (!is_needed || !links_.is_open(peer)) continue;
+    (void)links_.send(peer, {.kind = MessageKind::kPing}, {});
+    // It would never hear of a call that it does not make.
+    for (const Run* run : active_) {
+      const RunCall& call = run->call();
+      if (!run->is_shared() || groups_[call.group]->ranks[peer] == kNobody) continue;
+      (void)links_.send(peer,
+                        {.kind = MessageKind::kCalling,
+                         .group = call.group,
+                         .operation = call.operation,
+                         .fingerprint = call.fingerprint},
+                        {});
+      break;
     }
-  }
-}
-
-Status Session::wait_until(bool (*is_done)(const void* argument), const void* argument) {
-  while (!is_in_child() && !is_done(argument) && !failure_) {
-    if (Status status = progress(); !status.ok()) return status;
-    if (is_idle_ && !is_done(argument)) be_idle();
-  }
-  return failure_ ? Status(failure_->error) : ok_status();
-}
-
-// After a turn in which nothing came: poll on, or let others have the core, or sleep.
-void Session::be_idle() {
-  const Duration idle_for = last_look_ - last_movement_;
-  if (idle_for < spin_) return;
-  if (idle_for < spin_ + options_.yield) {
-    give_way();
-  } else {
-    links_.sleep(std::min(kMaxSleep, options_.stall_timeout));
   }
 }
 

@@ -15,6 +15,7 @@
 #include "collectives/links.h"
 #include "collectives/memory_pool.h"
 #include "collectives/run.h"
+#include "collectives/shared_area.h"
 #include "transport/base/fork_guard.h"
 
 namespace spindrift::collectives {
@@ -28,7 +29,8 @@ struct Group {
   std::vector<std::uint32_t> ranks;    // rank of the links -> rank in the group, kNobody: not in it
   std::uint64_t started = 0;           // calls so far; the next one has this number
   std::uint64_t in_flight = 0;
-  std::array<Run*, kSlots> runs{};  // by number modulo kSlots
+  std::array<Run*, kSlots> runs{};   // by number modulo kSlots
+  std::optional<SharedArea> area{};  // none: all calls go by messages
 };
 
 // An endpoint, and where it takes calls for this session.
@@ -63,10 +65,14 @@ class Session final : private LinkSink {
   void remove_group(Group& group);
   std::uint8_t next_group_id() const { return next_group_id_; }
 
+  // Gives the group its part of the segments, if all its members have shown theirs.
+  void use_segments(std::unique_ptr<HostSegments> segments) { segments_ = std::move(segments); }
+  void make_area(Group& group);
+
   // A run for the group's next call, not yet begun. Null: kMaxInFlight are under way.
   Run* new_run(const Group& group);
   // Begins it as the group's next call and returns its number; a refused call gives the run back.
-  Result<std::uint64_t> start(Group& group, Run& run, RunCall call);
+  Result<std::uint64_t> start(Group& group, Run& run, RunCall& call);
   void give_back(Run& run);
 
   Status progress();
@@ -74,9 +80,7 @@ class Session final : private LinkSink {
   bool is_idle() const;
   // Until `is_done(argument)`.
   Status wait_until(bool (*is_done)(const void* argument), const void* argument);
-  void sleep(Duration timeout, int wake_fd) {
-    if (!is_in_child()) links_.sleep(timeout, wake_fd);
-  }
+  void sleep(Duration timeout, int wake_fd);
 
   BufferCache& buffers() { return buffers_; }
   Links& links() { return links_; }
@@ -115,9 +119,14 @@ class Session final : private LinkSink {
   bool keep_early(std::uint32_t peer, const MessageHeader& header,
                   std::span<const std::byte> payload);
   void hand_over_early(const Group& group, Run& run);
+  Status want_links(const Group& group, const RunCall& call);
   void advance(Run& run);
+  void settle(Run& run);
   void finish(Run& run);
   void advance_all();
+  bool advance_shared();
+  bool look_at_shared(bool (*is_done)(const void* argument), const void* argument);
+  void set_asleep(bool is_asleep);
   void on_idle_turn();
   void be_idle();
   void ping();
@@ -135,9 +144,11 @@ class Session final : private LinkSink {
   Links links_;
   MemoryPool pool_;
   BufferCache buffers_;
+  std::unique_ptr<HostSegments> segments_;  // null: there are none
   std::vector<std::unique_ptr<Run>> runs_;
   std::vector<Run*> free_runs_;
-  std::vector<Run*> active_;  // in start order
+  std::vector<Run*> active_;     // in start order
+  std::size_t shared_runs_ = 0;  // of them
   std::array<Group*, 256> groups_{};
   std::uint8_t next_group_id_ = 0;
   std::vector<Early> early_;

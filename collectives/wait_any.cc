@@ -40,6 +40,14 @@ void give_way() {
   (void)::sched_yield();
 }
 
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 unsigned usable_cores() {
   static const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   return cores;

@@ -11,6 +11,8 @@ namespace spindrift::collectives {
 void wait_for_any(const std::vector<Endpoint*>& endpoints, Duration timeout, int wake_fd = -1);
 // To whoever waits for this core; back at once where nobody does.
 void give_way();
+// A moment for the other thread of this core, while polling.
+void relax();
 // That this process may use, counted once at its start.
 unsigned usable_cores();
 

@@ -62,6 +62,15 @@ Result<OpenedGroup> open_group(Store& store, const GroupOptions& options) {
       group.on_note("no shared memory between ranks of this host: " + near.error().message());
   }
   group.same_host = opened.same_host.get();
+  if ((is_one_host || opened.same_host) && !is_about_packets && group.ranks > 1) {
+    auto segments = open_host_segments();
+    if (segments.ok()) opened.segments = std::move(segments).value();
+    if (!segments.ok() && group.on_note) {
+      group.on_note("small collectives go by messages, not through shared memory: " +
+                    segments.error().message());
+    }
+  }
+  group.segments = opened.segments.get();
   auto created = Communicator::create(*opened.network, store, group);
   if (!created.ok()) return created.error();
   opened.communicator = std::move(created).value();

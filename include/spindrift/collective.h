@@ -15,6 +15,7 @@
 #include "spindrift/config.h"
 #include "spindrift/endpoint.h"
 #include "spindrift/export.h"
+#include "spindrift/host_segments.h"
 #include "spindrift/result.h"
 #include "spindrift/types.h"
 
@@ -120,6 +121,10 @@ struct CommunicatorOptions {
   // first, like all others. Null: the first endpoint reaches everybody.
   Endpoint* same_host = nullptr;
   std::string same_host_address = "shm://";
+  // Memory that ranks of one host show one another, for small calls (open_host_segments();
+  // open_group() opens one); outlives the communicator. Where some rank of a group has none, or
+  // could not hand it over, that group sends messages. Null: this one has none.
+  HostSegmentExchange* segments = nullptr;
   std::string host_id{};  // equal at ranks that share a host; empty: SPINDRIFT_HOST_ID, else the
                           // identity of this machine
   // Prefix of this communicator's keys; a second communicator of a job takes another.

@@ -46,7 +46,8 @@ SPINDRIFT_EXPORT Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_vie
 
 // A communicator and the endpoints under it.
 struct GroupOptions {
-  CommunicatorOptions communicator{};  // `same_host` is the result's, whatever it says here
+  // `same_host` and `segments` are the result's, whatever it says here.
+  CommunicatorOptions communicator{};
   // Who carries what. "auto": shared memory between ranks of one host where it connects them, the
   // provider of CommunicatorOptions::address between all others; where `open` asks for faults or a
   // capture, which are about packets, that one alone. The name of a provider: it alone, and "shm"
@@ -55,8 +56,9 @@ struct GroupOptions {
   OpenOptions open{};  // of both endpoints
 };
 struct OpenedGroup {
-  std::unique_ptr<Endpoint> network;    // reaches all ranks
-  std::unique_ptr<Endpoint> same_host;  // null: there is none
+  std::unique_ptr<Endpoint> network;              // reaches all ranks
+  std::unique_ptr<Endpoint> same_host;            // null: there is none
+  std::unique_ptr<HostSegmentExchange> segments;  // null: ranks share no memory but by endpoints
   std::unique_ptr<Communicator> communicator;
 
   OpenedGroup() = default;
@@ -65,6 +67,7 @@ struct OpenedGroup {
   OpenedGroup& operator=(OpenedGroup&& other) noexcept {
     std::swap(network, other.network);
     std::swap(same_host, other.same_host);
+    std::swap(segments, other.segments);
     std::swap(communicator, other.communicator);
     return *this;
   }

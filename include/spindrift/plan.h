@@ -96,6 +96,9 @@ struct CollectiveAlgorithm {
   std::string_view summary;
   Collective collective = Collective::kAllReduce;
   bool is_rank_ordered = false;  // adds the inputs up in the order of the ranks, or adds nothing
+  // Runs through memory that all ranks share, without messages (CommunicatorOptions::segments): the
+  // plan says who takes what from whom.
+  bool is_shared = false;
   // For two ranks or more.
   Plan (*build)(const PlanRequest& request) = nullptr;
   // Null: any number of ranks, any topology. Else: why it does not do for this one; empty: it does.

@@ -294,7 +294,7 @@ TEST(CollTool, ShowsPlansAndChoicesWithoutStartingAnybody) {
   EXPECT_NE(plan.output.find("what comes, final"), std::string::npos) << plan.output;
   ToolRun choice("--ranks 8 -b 64 -e 1M -f 16384 --explain");
   EXPECT_EQ(choice.wait(), 0) << choice.errors;
-  EXPECT_NE(choice.output.find("64 bytes: direct, because"), std::string::npos) << choice.output;
+  EXPECT_NE(choice.output.find("64 bytes: shared, because"), std::string::npos) << choice.output;
   EXPECT_NE(choice.output.find("halving_doubling"), std::string::npos) << choice.output;
   ToolRun hosts("--ranks 4 --algo hierarchical --hosts 0,0,1,1 --show-plan");
   EXPECT_EQ(hosts.wait(), 0) << hosts.errors;

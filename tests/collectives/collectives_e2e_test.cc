@@ -112,15 +112,56 @@ TEST(CollectivesE2e, EveryCollectiveIsRightWhile1PercentOfThePacketsIsLost) {
             [](Rank rank) { expect_all_collectives(rank.communicator); });
 }
 
+void expect_every_algorithm_is_right(Communicator& communicator, bool is_one_host) {
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    if (algorithm->collective == Collective::kBarrier) continue;
+    // Hierarchies are for several hosts, shared memory for one.
+    if (is_one_host ? algorithm->why_not != nullptr : algorithm->is_shared) continue;
+    for (const std::uint64_t count : {7ULL, 40001ULL}) {
+      expect_right(communicator, {.collective = algorithm->collective,
+                                  .count = count,
+                                  .algorithm = std::string(algorithm->name)});
+    }
+  }
+}
+
 TEST(CollectivesE2e, EveryAlgorithmIsRightAlsoBetweenHosts) {
-  run_group({.ranks = 5, .ranks_per_host = 2}, [](Rank rank) {
-    for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
-      if (algorithm->collective == Collective::kBarrier) continue;
-      for (const std::uint64_t count : {7ULL, 40001ULL}) {
-        expect_right(rank.communicator, {.collective = algorithm->collective,
-                                         .count = count,
-                                         .algorithm = std::string(algorithm->name)});
+  run_group({.ranks = 5, .ranks_per_host = 2},
+            [](Rank rank) { expect_every_algorithm_is_right(rank.communicator, false); });
+}
+
+TEST(CollectivesE2e, EveryAlgorithmIsRightInsideAHost) {
+  run_group({.ranks = 5, .provider = "shm"},
+            [](Rank rank) { expect_every_algorithm_is_right(rank.communicator, true); });
+}
+
+TEST(CollectivesE2e, SmallCallsInsideAHostGoThroughSharedMemoryInSplitGroupsToo) {
+  run_group({.ranks = 4, .ranks_per_host = 2, .provider = "auto"}, [](Rank rank) {
+    Communicator& world = rank.communicator;
+    EXPECT_NE(world.explain({.count = 2}).value().algorithm, "shared");
+    auto near = world.split(static_cast<std::int32_t>(world.rank() / 2), 0);
+    ASSERT_TRUE(near.ok()) << near.error().message();
+    EXPECT_EQ(near.value()->explain({.count = 2}).value().algorithm, "shared");
+    for (int round = 0; round < 20; ++round)
+      expect_right(*near.value(), {.count = 11, .seed = static_cast<std::uint64_t>(round)});
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// What session_wait.cc does for programs that wait in loops of their own.
+TEST(CollectivesE2e, ARankThatSleepsIsWokenByWhatOthersPublish) {
+  run_group({.ranks = 3, .provider = "auto"}, [](Rank rank) {
+    std::int32_t value = 1;
+    std::int32_t sum = 0;
+    for (int round = 0; round < 50; ++round) {
+      const Result<WorkId> work = rank.communicator.start(
+          {.input = &value, .output = &sum, .count = 1, .type = DataType::kInt32});
+      ASSERT_TRUE(work.ok()) << work.error().message();
+      while (!rank.communicator.is_done(work.value())) {
+        ASSERT_TRUE(rank.communicator.progress().ok());
+        if (!rank.communicator.is_done(work.value())) rank.communicator.sleep(kPatience);
       }
+      ASSERT_EQ(sum, 3);
     }
   });
 }
@@ -203,8 +244,8 @@ TEST(CollectivesE2e, RandomSchedulesOfOverlappingCallsAreRight) {
   }
 }
 
-TEST(CollectivesE2e, SplitGroupsAndTheirParentShareConnections) {
-  run_group({.ranks = 5}, [](Rank rank) {
+void expect_split_groups_are_right(const std::string& provider) {
+  run_group({.ranks = 5, .provider = provider}, [](Rank rank) {
     Communicator& world = rank.communicator;
     // Odd ranks, backwards, and even ones; rank 4 takes no part in a second split.
     const auto color = static_cast<std::int32_t>(world.rank() % 2);
@@ -228,8 +269,13 @@ TEST(CollectivesE2e, SplitGroupsAndTheirParentShareConnections) {
   });
 }
 
-TEST(CollectivesE2e, TheSurvivorsOfAnAbortGoOnWithoutIt) {
-  run_group({.ranks = 4}, [](Rank rank) {
+TEST(CollectivesE2e, SplitGroupsAndTheirParentShareConnections) {
+  expect_split_groups_are_right("udp");
+  expect_split_groups_are_right("auto");
+}
+
+void expect_survivors_go_on(const std::string& provider) {
+  run_group({.ranks = 4, .provider = provider}, [](Rank rank) {
     Communicator& world = rank.communicator;
     std::vector<float> data(1 << 18, 1.0F);
     const CollectiveCall call{.input = data.data(), .output = data.data(), .count = data.size()};
@@ -251,6 +297,11 @@ TEST(CollectivesE2e, TheSurvivorsOfAnAbortGoOnWithoutIt) {
     expect_right(*rest.value(), {.count = 20000});
     ASSERT_TRUE(rest.value()->barrier().ok());
   });
+}
+
+TEST(CollectivesE2e, TheSurvivorsOfAnAbortGoOnWithoutIt) {
+  expect_survivors_go_on("udp");
+  expect_survivors_go_on("auto");
 }
 
 TEST(CollectivesE2e, DeterministicSumsHaveTheSameBitsInEveryRun) {

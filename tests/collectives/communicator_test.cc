@@ -4,6 +4,7 @@
 
 #include "collectives/call.h"
 #include "collectives/greeting.h"
+#include "collectives/group_communicator.h"
 #include "collectives/links.h"
 #include "collectives/run.h"
 #include "collectives/session.h"
@@ -37,7 +38,7 @@ TEST_P(EveryAlgorithmRuns, ForEveryCountAndGroupInAndOutOfPlace) {
   const CollectiveAlgorithm& algorithm = *GetParam();
   if (algorithm.collective == Collective::kBarrier || algorithm.why_not != nullptr) return;
   for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
-    FakeGroup group({.ranks = ranks, .seed = ranks});
+    FakeGroup group({.ranks = ranks, .seed = ranks, .shares_memory = algorithm.is_shared});
     for (const std::uint64_t count : {0ULL, 1ULL, 2ULL, 31ULL, 33ULL, 1025ULL, 5003ULL}) {
       for (const bool is_in_place : {false, true}) {
         if (is_in_place && algorithm.collective == Collective::kAllToAllV) continue;
@@ -59,7 +60,8 @@ TEST_P(EveryAlgorithmRuns, WhateverIsLateAndWhateverQueueIsFull) {
   if (algorithm.collective == Collective::kBarrier || algorithm.why_not != nullptr) return;
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const auto ranks = static_cast<std::uint32_t>(2 + seed % 6);
-    FakeGroup group({.ranks = ranks, .seed = seed, .full_percent = 60});
+    FakeGroup group(
+        {.ranks = ranks, .seed = seed, .full_percent = 60, .shares_memory = algorithm.is_shared});
     group.world().move_percent = static_cast<std::uint32_t>(5 + seed * 7);
     const bool is_in_place = seed % 2 == 0 && algorithm.collective != Collective::kAllToAllV;
     expect_right(group, {.collective = algorithm.collective,
@@ -142,8 +144,8 @@ TEST(Communicator, RanksOfOneHostTalkOverAnEndpointOfTheirOwn) {
   }
 }
 
-TEST(Communicator, ABarrierHoldsUntilAllAreThere) {
-  FakeGroup group({.ranks = 4});
+void expect_barrier_holds(bool shares_memory) {
+  FakeGroup group({.ranks = 4, .shares_memory = shares_memory});
   for (const std::uint32_t rank : {0U, 1U, 3U})
     ASSERT_TRUE(group[rank].start({.collective = Collective::kBarrier}).ok());
   for (int turn = 0; turn < 2000; ++turn)
@@ -152,6 +154,11 @@ TEST(Communicator, ABarrierHoldsUntilAllAreThere) {
     EXPECT_FALSE(group[rank].is_done());
   ASSERT_TRUE(group[2].start({.collective = Collective::kBarrier}).ok());
   EXPECT_TRUE(group.run().ok());
+}
+
+TEST(Communicator, ABarrierHoldsUntilAllAreThere) {
+  expect_barrier_holds(false);
+  expect_barrier_holds(true);
 }
 
 TEST(Communicator, GroupsOfMessagesMatchInOrderAndReachTheOwnRank) {
@@ -236,7 +243,10 @@ TEST(Communicator, CallsOverlapInAnyWayAndMatchByOrder) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed * 977);
     const auto ranks = static_cast<std::uint32_t>(2 + rng.below(6));
-    FakeGroup group({.ranks = ranks, .seed = seed, .full_percent = seed % 3 == 0 ? 40U : 0U});
+    FakeGroup group({.ranks = ranks,
+                     .seed = seed,
+                     .full_percent = seed % 3 == 0 ? 40U : 0U,
+                     .shares_memory = true});
     std::vector<CallCase> cases;
     for (int i = 0; i < 30; ++i) {
       const CollectiveAlgorithm& algorithm =
@@ -321,8 +331,8 @@ TEST(Communicator, ASplitOfOneRankIsAGroupOfItsOwnOrNone) {
   EXPECT_EQ(nobody.value(), nullptr);
 }
 
-TEST(Communicator, NamesTheRankThatMakesAnotherCall) {
-  FakeGroup group({.ranks = 2});
+void expect_another_call_is_named(bool shares_memory) {
+  FakeGroup group({.ranks = 2, .shares_memory = shares_memory});
   float value = 1;
   const CollectiveCall sum{.input = &value, .output = &value, .count = 1};
   CollectiveCall longer = sum;
@@ -338,6 +348,11 @@ TEST(Communicator, NamesTheRankThatMakesAnotherCall) {
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message().find("another call"), std::string::npos)
       << status.error().message();
+}
+
+TEST(Communicator, NamesTheRankThatMakesAnotherCall) {
+  expect_another_call_is_named(false);
+  expect_another_call_is_named(true);
 }
 
 TEST(Communicator, RefusesWhatItCannotDoAndGoesOn) {
@@ -380,8 +395,8 @@ TEST(Communicator, DeterministicResultsAreTheSameByEveryAlgorithmThatIsAllowed) 
     for (std::uint32_t rank = 1; rank < kRanks; ++rank)
       expected[i] += value(rank, i);
   }
-  FakeGroup group({.ranks = kRanks, .is_deterministic = true});
-  for (const char* algorithm : {"", "direct", "mesh"}) {
+  FakeGroup group({.ranks = kRanks, .is_deterministic = true, .shares_memory = true});
+  for (const char* algorithm : {"", "direct", "mesh", "shared", "shared_mesh"}) {
     std::vector<std::vector<float>> data(kRanks, std::vector<float>(kCount));
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       for (std::size_t i = 0; i < kCount; ++i)

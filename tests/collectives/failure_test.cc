@@ -36,6 +36,32 @@ TEST(Failure, ADeadRankIsNamedByAllOthersWithItsAddressAndTheCause) {
   }
 }
 
+TEST(Failure, ADeadRankIsNamedByThoseWhoWaitForItsMemory) {
+  // Rank 1 takes no turn after the first and is dead when the others need it.
+  FakeGroup group({.ranks = 4, .algorithm = "shared", .shares_memory = true});
+  std::vector<std::vector<float>> data(4, std::vector<float>(200000, 1.0F));
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    const CollectiveCall call{
+        .input = data[rank].data(), .output = data[rank].data(), .count = data[rank].size()};
+    ASSERT_TRUE(group[rank].start(call).ok());
+  }
+  for (int turn = 0; turn < 4000; ++turn) {
+    const auto rank = static_cast<std::uint32_t>(turn % 4);
+    ASSERT_TRUE(rank == 1 || group[rank].progress().ok());
+  }
+  EXPECT_FALSE(group[0].is_done());
+  group.endpoint(1).die("no answer for 5 s");
+  for (const std::uint32_t rank : {0U, 2U, 3U}) {
+    Status status = ok_status();
+    for (int turn = 0; turn < 10000 && status.ok(); ++turn)
+      status = group[rank].progress();
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(group[rank].failure()->rank, 1U) << status.error().message();
+    EXPECT_NE(status.error().message().find("rank 1 (fake://1)"), std::string::npos)
+        << status.error().message();
+  }
+}
+
 TEST(Failure, AnAbortIsHeardByTheOthers) {
   FakeGroup group({.ranks = 3, .algorithm = "ring"});
   std::vector<float> data(3, 1.0F);
@@ -57,8 +83,8 @@ TEST(Failure, AnAbortIsHeardByTheOthers) {
   }
 }
 
-TEST(Failure, SaysWhomItWaitsForWhenNothingMoves) {
-  FakeGroup group({.ranks = 3});
+void expect_missing_rank_is_named(bool shares_memory, const char* words) {
+  FakeGroup group({.ranks = 3, .shares_memory = shares_memory});
   float value = 1;
   ASSERT_TRUE(group[0].start({.input = &value, .output = &value, .count = 1}).ok());
   Status status = ok_status();
@@ -69,8 +95,12 @@ TEST(Failure, SaysWhomItWaitsForWhenNothingMoves) {
   }
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code(), ErrorCode::kTimedOut);
-  EXPECT_NE(status.error().message().find("receiving from rank 1 (fake://1)"), std::string::npos)
-      << status.error().message();
+  EXPECT_NE(status.error().message().find(words), std::string::npos) << status.error().message();
+}
+
+TEST(Failure, SaysWhomItWaitsForWhenNothingMoves) {
+  expect_missing_rank_is_named(false, "receiving from rank 1 (fake://1)");
+  expect_missing_rank_is_named(true, "waiting in shared memory for rank 1 (fake://1)");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/shared_area.h"
 #include "tests/collectives/fake_endpoint.h"
 
 namespace spindrift::collectives {
@@ -17,6 +18,30 @@ struct FakeGroupOptions {
   bool is_deterministic = false;
   std::string algorithm{};
   std::uint32_t ranks_per_host = 0;  // 0: one endpoint for all
+  bool shares_memory = false;        // all ranks on one host, which show one another segments
+};
+
+// Memory of all ranks in one process.
+using FakeMemory = std::vector<std::vector<std::byte>>;
+class FakeSegments final : public HostSegments {
+ public:
+  // `memory`: one of make() for each rank.
+  FakeSegments(FakeMemory& memory, std::uint32_t rank) : memory_(memory), rank_(rank) {}
+  static std::size_t bytes() { return SharedArea::kAreas * SharedArea::kBytes; }
+  static std::vector<std::byte> make() { return std::vector<std::byte>(bytes() + 64); }
+  static std::span<std::byte> aligned(std::vector<std::byte>& memory) {
+    void* start = memory.data();
+    std::size_t room = memory.size();
+    return {static_cast<std::byte*>(std::align(64, bytes(), start, room)), bytes()};
+  }
+  std::span<std::byte> own() override { return aligned(memory_[rank_]); }
+  std::span<const std::byte> of(std::uint32_t rank) const override {
+    return rank == rank_ ? std::span<std::byte>() : aligned(memory_[rank]);
+  }
+
+ private:
+  FakeMemory& memory_;
+  const std::uint32_t rank_;
 };
 
 class FakeGroup {
@@ -28,9 +53,13 @@ class FakeGroup {
       const bool has_hosts = options.ranks_per_host > 0;
       roster.seats.push_back({.address = "fake://" + number,
                               .same_host_address = has_hosts ? "near://" + number : "",
-                              .host = has_hosts ? rank / options.ranks_per_host : rank,
+                              .host = has_hosts               ? rank / options.ranks_per_host
+                                      : options.shares_memory ? 0
+                                                              : rank,
                               .costs = ""});
     }
+    for (std::uint32_t rank = 0; options.shares_memory && rank < options.ranks; ++rank)
+      memory_.push_back(FakeSegments::make());
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
       std::vector<Listening> listening;
       for (const std::string& address :
@@ -49,8 +78,12 @@ class FakeGroup {
       own.stall_timeout = std::chrono::milliseconds(500);
       own.is_deterministic = options.is_deterministic;
       own.algorithm = options.algorithm;
-      communicators_.push_back(
-          assemble({.listening = listening, .roster = roster}, own, false).value());
+      Parts parts{.listening = listening, .roster = roster};
+      if (options.shares_memory) {
+        parts.segments = std::make_unique<FakeSegments>(memory_, rank);
+        parts.has_segments.assign(options.ranks, true);
+      }
+      communicators_.push_back(assemble(std::move(parts), own, false).value());
     }
   }
 
@@ -59,6 +92,8 @@ class FakeGroup {
   // The one that reaches all ranks.
   FakeEndpoint& endpoint(std::uint32_t rank) { return *networks_[rank]; }
   FakeWorld& world() { return world_; }
+  // What a rank shows the others, to be written by somebody else.
+  std::span<std::byte> segment(std::uint32_t rank) { return FakeSegments::aligned(memory_[rank]); }
 
   // Turns of `who` in random order until all their calls are done or one fails.
   Status run(const std::vector<std::uint32_t>& who) {
@@ -81,6 +116,7 @@ class FakeGroup {
 
  private:
   FakeWorld world_;
+  FakeMemory memory_;
   std::vector<std::unique_ptr<FakeEndpoint>> endpoints_;
   std::vector<FakeEndpoint*> networks_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  // before the endpoints go

@@ -73,10 +73,13 @@ TEST(CostModel, AddsStepsMessagesAndBytesOfNetworkAndHost) {
 TEST(CostModel, TextsAndFilesKeepIt) {
   CostModel model;
   model.network.latency_us = 7.5;
+  model.shared.bandwidth_gbps = 3.5;
+  model.shared_limit_bytes = 4096;
   model.factors["all_reduce:ring"] = 0.25;
   EXPECT_EQ(cost_model_from_text(to_text(model)).value(), model);
   EXPECT_EQ(cost_model_from_text("").value(), CostModel{});
-  for (const char* wrong : {"network=1,2", "near=1,2,0", "ring=1", "all_reduce:ring=-1", "x"}) {
+  for (const char* wrong : {"network=1,2", "near=1,2,0", "ring=1", "all_reduce:ring=-1",
+                            "shared=1,2", "shared_limit=-1", "x"}) {
     const Result<CostModel> parsed = cost_model_from_text(wrong);
     ASSERT_FALSE(parsed.ok()) << wrong;
     EXPECT_NE(parsed.error().message().find(wrong), std::string::npos);

@@ -128,14 +128,19 @@ Result<Planner> planner_for(const Options& options) {
   if (!costs.ok()) return costs.error();
   CostModel model = std::move(costs).value();
   if (options.provider == "shm") model.network = model.near;
-  if (options.provider == "udp" || !options.faults.empty()) model.near = model.network;
+  const bool is_network = options.provider == "udp" || !options.faults.empty();
+  if (is_network) model.near = model.network;
+  PlanTopology topology = options.topology;
+  // Without --hosts, what --ranks starts here: all on this host.
+  if (topology.hosts.empty()) topology.hosts.assign(options.ranks, 0);
   return Planner::create({.rank = 0,
                           .ranks = options.ranks,
                           .slice_bytes = options.slice_bytes,
                           .is_deterministic = options.is_deterministic,
                           .algorithm = options.algorithm,
-                          .topology = options.topology,
-                          .costs = std::move(model)});
+                          .topology = std::move(topology),
+                          .costs = std::move(model),
+                          .has_segments = std::vector<bool>(options.ranks, !is_network)});
 }
 
 PlanKey key_for(const Options& options, std::uint64_t bytes) {

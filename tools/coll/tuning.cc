@@ -27,6 +27,7 @@ constexpr std::uint32_t kSmallRounds = 200;
 constexpr std::uint32_t kLargeRounds = 8;
 constexpr std::uint32_t kRepetitions = 5;
 // A factor outside of this is noise.
+constexpr std::uint64_t kSharedBytes = 32768;
 constexpr double kLeastFactor = 0.02;
 constexpr double kMostFactor = 20;
 
@@ -58,14 +59,39 @@ class Tuner final {
     // Every algorithm against the model without factors.
     for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
       if (algorithm->why_not != nullptr || algorithm->collective == Collective::kBarrier) continue;
-      if (algorithm->collective == Collective::kAllToAllV) continue;
+      if (algorithm->collective == Collective::kAllToAllV || algorithm->is_shared) continue;
       if (Status status = fit(*algorithm, count, model); !status.ok()) return status.error();
     }
     model.near = model.network;
+    if (Status status = fit_shared(model.shared); !status.ok()) return status.error();
     return model;
+  }
+  // Whether the ranks share memory (run() has measured it then).
+  bool is_sharing() const {
+    CollectiveCall call{.collective = Collective::kAllGather, .count = kSmallCount};
+    call.algorithm = kShared;
+    return communicator_.explain(call).ok();
   }
 
  private:
+  static constexpr std::string_view kShared = "shared";
+
+  // Two lengths give two constants; the share of each further rank in the first is not told apart.
+  Status fit_shared(LinkCosts& costs) {
+    if (!is_sharing()) return ok_status();
+    const auto collective = Collective::kAllGather;
+    const Result<double> small = call_us(collective, kShared, kSmallCount, kSmallRounds);
+    if (!small.ok()) return small.error();
+    const std::uint64_t count = kSharedBytes / sizeof(float);
+    const Result<double> large = call_us(collective, kShared, count, kLargeRounds);
+    if (!large.ok()) return large.error();
+    costs.overhead_us = small.value() / (ranks_ + 3);
+    costs.latency_us = small.value() - costs.overhead_us * (ranks_ - 1);
+    const double bytes = static_cast<double>(kSharedBytes) * (ranks_ - 1);
+    costs.bandwidth_gbps = bytes / std::max(large.value() - small.value(), 0.1) / 1e3;
+    return ok_status();
+  }
+
   Status fit(const CollectiveAlgorithm& algorithm, std::uint64_t count, CostModel& model) {
     const Result<PlanCost> cost =
         cost_of(algorithm, {.collective = algorithm.collective, .ranks = ranks_});
@@ -164,7 +190,8 @@ Status tune(const Options& options, Communicator& communicator) {
   const bool is_near = std::all_of(links.begin(), links.end(), [](const RankLink& link) {
     return link.address.starts_with("shm://");
   });
-  Result<CostModel> found = Tuner(communicator).run();
+  Tuner tuner(communicator);
+  Result<CostModel> found = tuner.run();
   if (!found.ok()) return found.error();
   if (*options.rank != 0) return ok_status();
   const std::string file = collectives::cost_model_file();
@@ -178,6 +205,13 @@ Status tune(const Options& options, Communicator& communicator) {
   const LinkCosts& measured = found.value().network;
   (is_near ? model.near : model.network) = measured;
   model.factors = found.value().factors;
+  const LinkCosts& shared = found.value().shared;
+  if (tuner.is_sharing()) {
+    model.shared = shared;
+    std::cout << absl::StrFormat(
+        "shared memory: latency %.2f us, %.2f us for each further rank, %.2f GB/s\n",
+        shared.latency_us, shared.overhead_us, shared.bandwidth_gbps);
+  }
   if (Status status = collectives::save_cost_model(file, model); !status.ok()) return status;
   std::cout << absl::StrFormat("%s: latency %.2f us, %.2f us for each further message, %.2f GB/s\n",
                                is_near ? "same host" : "network", measured.latency_us,
