@@ -1,5 +1,7 @@
 #include "plugins/nccl/comm.h"
 
+#include <algorithm>
+
 #include "spindrift/counter_snapshot.h"
 
 #include "absl/strings/str_format.h"
@@ -23,6 +25,27 @@ Comm::Comm(Context& context, Engine& engine, std::string medium)
 
 Comm::~Comm() = default;
 
+// " (10.0.0.1 60 %, 10.1.0.1 40 %)": what each rail has carried, where there are several.
+std::string Comm::rail_shares() const {
+  std::vector<std::pair<std::string, std::uint64_t>> rails;
+  std::uint64_t total = 0;
+  for (const PathReport& path : engine_.endpoint().paths(conn_)) {
+    const std::string rail = path.local_address.substr(0, path.local_address.rfind(':'));
+    const auto known = std::find_if(rails.begin(), rails.end(),
+                                    [&](const auto& one) { return one.first == rail; });
+    if (known == rails.end())
+      rails.emplace_back(rail, path.bytes_sent);
+    else
+      known->second += path.bytes_sent;
+    total += path.bytes_sent;
+  }
+  if (rails.size() < 2 || total == 0) return {};
+  std::string out;
+  for (const auto& [rail, bytes] : rails)
+    out += absl::StrFormat("%s%s %d %%", out.empty() ? " (" : ", ", rail, bytes * 100 / total);
+  return out + ")";
+}
+
 void Comm::close() {
   const std::lock_guard guard(engine_);
   if (number_ == 0) return;
@@ -30,13 +53,13 @@ void Comm::close() {
     CounterSnapshot counters;
     engine_.endpoint().counters(conn_, counters);
     inform(kLogNet,
-           absl::StrFormat("closed the connection %s %s over %s: %d messages, %d bytes, %d packets "
-                           "sent again, %d paths went dark",
-                           role(), peer_, medium_, messages_, bytes_,
-                           counters.value("retransmits_reordered") +
-                               counters.value("retransmits_timeout") +
-                               counters.value("retransmits_trimmed"),
-                           counters.value("paths_went_bad")));
+           absl::StrFormat(
+               "closed the connection %s %s over %s: %d messages, %d bytes%s, %d packets "
+               "sent again, %d paths went dark",
+               role(), peer_, medium_, messages_, bytes_, rail_shares(),
+               counters.value("retransmits_reordered") + counters.value("retransmits_timeout") +
+                   counters.value("retransmits_trimmed"),
+               counters.value("paths_went_bad")));
   }
   const bool is_idle = is_open() && free_requests_.size() == requests_.size();
   engine_.detach(number_, is_idle ? polite_ending() : Engine::Ending::kAbort, take_mailbox());

@@ -72,6 +72,7 @@ class Comm : public Link {
   void probe_peer();
   virtual Mailbox take_mailbox() { return {}; }
   virtual Engine::Ending polite_ending() const = 0;
+  std::string rail_shares() const;
   virtual const char* role() const = 0;
 
   Context& context_;

@@ -14,6 +14,8 @@ using std::chrono::milliseconds;
 
 // A peer that dies without a word is noticed within 5 s: the probe after a quiet second, and this.
 constexpr milliseconds kSilenceLimit{3500};
+// A job of many ranks starts slowly, and the peer accepts when it gets to it.
+constexpr std::chrono::seconds kConnectTimeout{60};
 constexpr std::uint32_t kMaxRegions = 65536;
 constexpr std::uint32_t kReceiveQueue = 512;  // 32 requests of 8 receives, and those on their way
 // The time-out of an InfiniBand queue pair is 4.096 us times a power of two.
@@ -130,6 +132,9 @@ Result<PluginSettings> load_plugin_settings(const SettingsSources& sources) {
   out.notes = settings.warnings;
   out.connect = settings.connect;
   if (is_unset(settings, "silence_limit")) out.connect.silence_limit = kSilenceLimit;
+  if (is_unset(settings, "connect_timeout")) out.connect.connect_timeout = kConnectTimeout;
+  out.merged_path_selector =
+      is_unset(settings, "path_selector") ? "least_rtt" : out.connect.path_selector;
   if (Status status = take_ib_variables(environment, settings, out.connect); !status.ok())
     return status.error();
   out.open = {.endpoint = settings.endpoint, .udp = settings.udp, .shm = settings.shm};

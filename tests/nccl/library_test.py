@@ -21,6 +21,7 @@ def main():
     strange = [name for name in shown if not re.fullmatch(r"ncclNetPlugin_v\d+|ncclTunerPlugin_v\d+", name)]
     assert not strange, f"it shows {strange}"
     missing = [v for v in range(6, 13) if f"ncclNetPlugin_v{v}" not in shown]
+    missing += [f"tuner {v}" for v in range(3, 6) if f"ncclTunerPlugin_v{v}" not in shown]
     assert not missing, f"versions {missing} are missing"
 
 

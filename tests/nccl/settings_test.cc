@@ -39,6 +39,11 @@ TEST(PluginSettings, TransportTunablesCountAsEverywhere) {
   EXPECT_EQ(told.connect.congestion_control, "dcqcn");
 }
 
+TEST(PluginSettings, MergedDevicesStripeByMeasurementUnlessTheUserChose) {
+  EXPECT_EQ(settings({}).merged_path_selector, "least_rtt");
+  EXPECT_EQ(settings({"SPINDRIFT_PATH_SELECTOR=bitmap"}).merged_path_selector, "bitmap");
+}
+
 TEST(PluginSettings, NcclsOwnVariablesCountWhereOursAreNotSet) {
   const PluginSettings told = settings({"NCCL_IB_TC=106", "NCCL_IB_QPS_PER_CONNECTION=4",
                                         "NCCL_IB_TIMEOUT=20", "NCCL_IB_RETRY_CNT=7"});

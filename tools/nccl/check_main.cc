@@ -22,6 +22,7 @@ struct Arguments {
   std::vector<int> versions;
   std::vector<std::string> cases;
   std::vector<std::string> environment;
+  std::vector<std::string> namespaces;
   int ranks = 0;
   int seconds = 60;
   bool lists = false;
@@ -65,6 +66,7 @@ int check_version(const Arguments& arguments, int version, int& held) {
                                     ? arguments.ranks
                                     : one.ranks,
                        .environment = arguments.environment,
+                       .namespaces = arguments.namespaces,
                        .time_limit = std::chrono::seconds(arguments.seconds),
                        .is_log_shown = arguments.is_verbose,
                        .victim = one.victim};
@@ -102,6 +104,9 @@ void describe(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(kLowestVersion, kHighestVersion));
   app.add_option("--case", arguments.cases, "only these checks, or groups of them")->delimiter(',');
   app.add_option("--env", arguments.environment, "NAME=VALUE for the plugin, repeatable");
+  app.add_option("--namespaces", arguments.namespaces,
+                 "network namespaces (ip netns) that the ranks run in, in turn")
+      ->delimiter(',');
   app.add_option("--ranks", arguments.ranks, "processes of the checks that take several, 2..4")
       ->check(CLI::Range(2, kMaxRanks));
   app.add_option("--timeout", arguments.seconds, "seconds for one check (60)")
@@ -115,6 +120,8 @@ void describe(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(0.05, 60.0));
   app.add_option("--step", arguments.measuring.step_bytes, "bytes of a step of --measure bandwidth")
       ->check(CLI::Range(1, 4 << 20));
+  app.add_flag("--merge", arguments.measuring.is_merged,
+               "measure over one device merged of all there are");
   app.add_flag("--pin", arguments.measuring.is_pinned, "rank i runs on processor i");
   app.footer(
       "Exit code 0: all that was checked holds; 1: something does not; 2: the command makes no "
@@ -169,6 +176,7 @@ int main(int argc, char** argv) {
     return measure({.plugin = arguments.plugin,
                     .version = arguments.versions.front(),
                     .environment = arguments.environment,
+                    .namespaces = arguments.namespaces,
                     .is_log_shown = arguments.is_verbose},
                    arguments.measuring);
   } catch (const std::exception& error) {

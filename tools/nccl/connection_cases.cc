@@ -178,7 +178,31 @@ void many_comms(Rank& rank) {
   require_ok(rank.net().finalize(), "finalize");
 }
 
+void merged(Rank& rank) {
+  Net& net = rank.net();
+  int count = 0;
+  require_ok(net.devices(&count), "devices");
+  if (!net.has_make_device()) throw Skipped("it does not merge devices, or this version cannot");
+  if (count < 2) throw Skipped("this host has one device");
+  int device = -1;
+  require_ok(net.make_device({0, 1}, &device), "makeVDevice");
+  Properties both;
+  Properties first;
+  require_ok(net.properties(device, &both), "getProperties of a merged device");
+  require_ok(net.properties(0, &first), "getProperties");
+  require(both.parts == std::vector<int>{0, 1}, "vProps of a merged device do not name its parts");
+  require(both.speed_mbps > first.speed_mbps, "a merged device is no faster than its first part");
+  int again = -1;
+  require_ok(net.make_device({0, 1}, &again), "makeVDevice");
+  Channel channel = rank.open_channel(rank.next(), rank.previous(), 0, device);
+  run_ring(rank, channel, 64, 524288, 8);
+  rank.barrier();
+  rank.close(channel);
+  require_ok(net.finalize(), "finalize");
+}
+
 constexpr Case kCases[] = {
+    {"merged", "connecting", "two devices are merged into one that carries data", 2, merged},
     {"connect_self", "connecting",
      "a process connects to itself: neither connect nor accept blocks", 1, connect_self},
     {"connect_early", "connecting", "connect may be called long before the peer accepts", 2,

@@ -48,11 +48,25 @@ double processor_seconds() {
   return of(used.ru_utime) + of(used.ru_stime);
 }
 
+int chosen_device(Net& net) {
+  if (!chosen().is_merged) return 0;
+  int count = 0;
+  require_ok(net.devices(&count), "devices");
+  require(net.has_make_device() && count > 1, "there are no devices that could be merged");
+  std::vector<int> all;
+  for (int i = 0; i < count; ++i)
+    all.push_back(i);
+  int merged = 0;
+  require_ok(net.make_device(all, &merged), "makeVDevice");
+  return merged;
+}
+
 struct Ends {
   explicit Ends(Rank& of, bool is_both)
       : rank(of),
         channel(of.open_channel(is_both || of.rank() == 0 ? of.next() : -1,
-                                is_both || of.rank() == 1 ? of.previous() : -1, 0)) {
+                                is_both || of.rank() == 1 ? of.previous() : -1, 0,
+                                chosen_device(of.net()))) {
     Net& net = rank.net();
     if (channel.send != nullptr)
       require_ok(net.register_memory(channel.send, out.data(), out.size(), &to), "regMr");

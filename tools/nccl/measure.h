@@ -11,6 +11,7 @@ struct MeasureOptions {
   double seconds = 1;
   std::size_t step_bytes = 512U << 10U;
   bool is_pinned = false;
+  bool is_merged = false;  // over all devices at once
 };
 // Prints one JSON object; the exit code of the program.
 int measure(RunOptions run, const MeasureOptions& options);

@@ -221,7 +221,8 @@ void store32(unsigned char* at, std::uint32_t value) {
 // A kernel reads its flags on another processor than the proxy's: here a thread does.
 void with_reader(Rank& rank, std::size_t buffer_bytes, std::size_t message_bytes,
                  void (*write)(unsigned char*, std::size_t, std::uint32_t),
-                 bool (*read)(const unsigned char*, std::size_t, std::uint32_t)) {
+                 bool (*read)(const unsigned char*, std::size_t, std::uint32_t,
+                              const std::atomic<bool>&)) {
   Channel channel = rank.open_channel(rank.next(), rank.previous(), 0);
   Net& net = rank.net();
   Buffer out(buffer_bytes);
@@ -239,25 +240,34 @@ void with_reader(Rank& rank, std::size_t buffer_bytes, std::size_t message_bytes
     while (!is_over) {
       const std::uint32_t flag = expected.load(std::memory_order_acquire);
       if (flag == seen.load(std::memory_order_relaxed)) continue;
-      if (!read(in.data(), message_bytes, flag)) is_torn = true;
+      if (!read(in.data(), message_bytes, flag, is_over)) is_torn = true;
       seen.store(flag, std::memory_order_release);
     }
   });
-  for (std::uint32_t flag = 1; flag <= kRounds && !is_torn; ++flag) {
-    void* const receive = receive_until_taken(
-        net, channel.recv,
-        {{.data = in.data(), .capacity = message_bytes, .tag = 0, .handle = from}});
-    expected.store(flag, std::memory_order_release);
-    write(out.data(), message_bytes, flag);
-    void* const send = send_until_taken(net, channel.send, out.data(), message_bytes, 0, to);
-    finish(net, receive, nullptr, "a receive whose flags are read");
-    finish(net, send, nullptr, "a send with flags");
-    while (seen.load(std::memory_order_acquire) != flag && !is_torn)
-      std::this_thread::yield();
-    rank.barrier();
+  const auto exchange = [&] {
+    for (std::uint32_t flag = 1; flag <= kRounds && !is_torn; ++flag) {
+      void* const receive = receive_until_taken(
+          net, channel.recv,
+          {{.data = in.data(), .capacity = message_bytes, .tag = 0, .handle = from}});
+      expected.store(flag, std::memory_order_release);
+      write(out.data(), message_bytes, flag);
+      void* const send = send_until_taken(net, channel.send, out.data(), message_bytes, 0, to);
+      finish(net, receive, nullptr, "a receive whose flags are read");
+      finish(net, send, nullptr, "a send with flags");
+      while (seen.load(std::memory_order_acquire) != flag && !is_torn)
+        std::this_thread::yield();
+      rank.barrier();
+    }
+  };
+  std::exception_ptr trouble;
+  try {
+    exchange();
+  } catch (...) {
+    trouble = std::current_exception();
   }
   is_over = true;
   reader.join();
+  if (trouble) std::rethrow_exception(trouble);
   require(!is_torn, "a flag became visible before the data that it stands for");
   rank.barrier();
   require_ok(net.deregister_memory(channel.send, to), "deregMr");
@@ -273,11 +283,13 @@ void write_ll(unsigned char* data, std::size_t bytes, std::uint32_t flag) {
     store32(data + i + 4, flag);
   }
 }
-bool read_ll(const unsigned char* data, std::size_t bytes, std::uint32_t flag) {
+bool read_ll(const unsigned char* data, std::size_t bytes, std::uint32_t flag,
+             const std::atomic<bool>& is_over) {
   for (std::size_t i = 0; i < bytes; i += 8) {
     std::uint64_t word = 0;
     do {
       word = load64(data + i, std::memory_order_acquire);
+      if (is_over) return true;
     } while (static_cast<std::uint32_t>(word >> 32U) != flag);
     if (static_cast<std::uint32_t>(word) != static_cast<std::uint32_t>(i) * 31 + flag * 7)
       return false;
@@ -297,10 +309,11 @@ void write_ll128(unsigned char* data, std::size_t bytes, std::uint32_t flag) {
     std::memcpy(data + line + kLine - 8, &word, sizeof(word));
   }
 }
-bool read_ll128(const unsigned char* data, std::size_t bytes, std::uint32_t flag) {
+bool read_ll128(const unsigned char* data, std::size_t bytes, std::uint32_t flag,
+                const std::atomic<bool>& is_over) {
   for (std::size_t line = 0; line < bytes; line += kLine) {
-    while (load64(data + line + kLine - 8, std::memory_order_acquire) != flag) {
-    }
+    while (load64(data + line + kLine - 8, std::memory_order_acquire) != flag)
+      if (is_over) return true;
     for (std::size_t i = 0; i < kLine - 8; i += 4)
       if (load32(data + line + i, std::memory_order_relaxed) !=
           static_cast<std::uint32_t>(line + i) * 31 + flag * 7)

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -30,6 +31,13 @@ int make_silence() {
   return ::memfd_create("stdout", MFD_CLOEXEC);
 }
 
+void enter_namespace(const std::string& name) {
+  const int fd = ::open(("/var/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC);
+  require(fd >= 0, "there is no network namespace " + name + "; ip netns add makes one");
+  require(::setns(fd, CLONE_NEWNET) == 0, "cannot enter the network namespace " + name);
+  ::close(fd);
+}
+
 [[noreturn]] void run_rank(Arena& arena, const RunOptions& options, int rank, int silence,
                            const std::function<void(Rank&)>& body) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -41,6 +49,9 @@ int make_silence() {
   // Never destroyed: after a failure connections are open, and the plugin must not be unloaded.
   auto* const me = new Rank(arena, rank, options.ranks, options.plugin, options.version);
   try {
+    if (!options.namespaces.empty())
+      enter_namespace(
+          options.namespaces[static_cast<std::size_t>(rank) % options.namespaces.size()]);
     body(*me);
     status = 0;
   } catch (const Skipped& skipped) {

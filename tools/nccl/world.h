@@ -117,6 +117,7 @@ struct RunOptions {
   int version = 0;
   int ranks = 1;
   std::vector<std::string> environment;  // "NAME=value"
+  std::vector<std::string> namespaces;   // of the network (ip netns), rank by rank; empty: this one
   std::chrono::seconds time_limit{60};
   bool is_log_shown = false;
   // A rank that is expected to die, or -1.
