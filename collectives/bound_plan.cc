@@ -15,14 +15,24 @@ Direction direction_of(const Lane& lane) {
 // By slices an eighth of a message or so, so that the next hop starts early; the same at both ends.
 constexpr std::uint32_t kSlicesPerMessage = 8;
 constexpr std::uint32_t kMinSliceBytes = 32768;
+// What fills a packet of the UDP provider where the network lets it, and a burst of them that goes
+// out in one piece: slices that are multiples leave no short packet behind, which would end a
+// burst.
+constexpr std::uint32_t kPacketBytes = 16256;
+constexpr std::uint32_t kBurstBytes = 4 * kPacketBytes;
+
+std::uint32_t whole_packets(std::uint32_t bytes) {
+  if (bytes >= kBurstBytes) return bytes - bytes % kBurstBytes;
+  return bytes >= kPacketBytes ? bytes - bytes % kPacketBytes : bytes;
+}
 
 std::uint32_t choose_slice(const Plan& plan, const BindRequest& request) {
   if (!request.input.empty() || !request.output.empty()) return request.slice_bytes;
   const std::uint64_t chunk =
       range_of(request.count, plan.chunks_per_block, 0).count * request.element_bytes;
   const std::uint64_t part = (chunk / kSlicesPerMessage + 127) / 128 * 128;
-  return static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(request.slice_bytes, std::max<std::uint64_t>(part, kMinSliceBytes)));
+  return whole_packets(static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(request.slice_bytes, std::max<std::uint64_t>(part, kMinSliceBytes))));
 }
 
 }  // namespace

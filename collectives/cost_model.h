@@ -28,7 +28,9 @@ struct CostModel {
   // Of the larger buffer of a rank: longer calls do not go through shared memory unless told to.
   std::uint64_t shared_limit_bytes = 1048576;
   // By "collective:algorithm": how much of the bandwidth it gets. 1 where there is none.
-  std::map<std::string, double, std::less<>> factors{{"all_reduce:shared_mesh", 0.6}};
+  std::map<std::string, double, std::less<>> factors{
+      {"all_reduce:mesh", 1.1},  // each rank adds up a part only
+      {"all_reduce:shared_mesh", 0.6}};
 
   double factor_of(const CollectiveAlgorithm& algorithm) const;
   double predict_us(const CollectiveAlgorithm& algorithm, const PlanCost& cost,

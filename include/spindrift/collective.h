@@ -132,7 +132,7 @@ struct CommunicatorOptions {
   ConnectOptions connection{};
   // Largest unit of pipelining: the same at all ranks, a multiple of 128 in 1024..16777216.
   std::uint32_t slice_bytes = 262144;
-  std::uint32_t slices_in_flight = 8;  // per lane, 2..64
+  std::uint32_t slices_in_flight = 24;  // per lane, 2..64
   // When nothing comes, wait() polls for `spin` (not at all where the ranks of this host outnumber
   // its cores), then polls and lets others have its core in between, for `yield`, and then sleeps
   // in the kernel. Both 0 .. 1 s.
