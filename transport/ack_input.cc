@@ -150,7 +150,6 @@ void measure(AckWork& work, const wire::Ack& ack, const wire::NsccState& state, 
 }
 
 void note_restored(AckWork& work, PathId path) {
-  if (work.c.paths->state(path) != PathState::kBad) return;
   ++work.c.counters.paths_restored;
   work.ctx.trace(TraceKind::kPath, work.c.id,
                  {.cause = static_cast<std::uint8_t>(PathState::kGood), .path = path});
@@ -163,7 +162,7 @@ void give_path_feedback(AckWork& work, const SentUnit* trigger) {
     if (is_trigger) feedback.rtt = work.event.rtt;
     feedback.outcome =
         is_trigger && work.event.is_marked ? PathOutcome::kMarked : PathOutcome::kDelivered;
-    note_restored(work, feedback.path);
+    if (c.paths->awaits_arrival(feedback.path)) note_restored(work, feedback.path);
   }
   c.paths->on_feedback(work.paths.entries(), work.now, current_rto(c));
 }
@@ -257,7 +256,7 @@ void answer_probe(AckWork& work, const wire::Ack& ack, const AckView& view) {
                    {.path = record.path,
                     .first = record.opaque,
                     .second = static_cast<std::uint64_t>(rtt.count())});
-    note_restored(work, record.path);
+    if (c.paths->state(record.path) == PathState::kBad) note_restored(work, record.path);
     c.paths->on_probe_reply(record.path, rtt);
     // Control packets overtake data: their RTT is a first guess and a lower bound, no more.
     if (!c.rtt.has_sample() && rtt > Duration{}) c.rtt.add(rtt);

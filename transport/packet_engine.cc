@@ -11,6 +11,7 @@
 #include "transport/data_run.h"
 #include "transport/describe.h"
 #include "transport/hello_packet.h"
+#include "transport/loss_detector.h"
 #include "transport/open_connection.h"
 #include "transport/packet_builder.h"
 #include "transport/receiver.h"
@@ -316,7 +317,31 @@ void PacketEngine::on_stranger(const wire::Pds& pds, const RxPacket& packet) {
   nack_stranger(ctx_, packet, wire::NackCode::kInvalidDpdcid, about, about.dpdcid);
 }
 
+// Paths need not be found dark one by one, and are tried as soon as the link is back.
+void PacketEngine::on_link(const IoError& event, Time now) {
+  const bool is_down = event.kind == IoError::Kind::kLinkDown;
+  for (auto& holder : ctx_.connections) {
+    if (!holder || is_over(holder->phase) || !holder->paths) continue;
+    Connection& c = *holder;
+    for (std::uint16_t i = 0; i < c.paths->size(); ++i) {
+      const PathId path{i};
+      if (c.routes[i].rail != event.rail) continue;
+      if (!is_down) {
+        c.paths->on_link_up(path, now);
+      } else if (c.paths->on_link_down(path, now, current_rto(c))) {
+        ++c.counters.paths_went_bad;
+        ctx_.trace_path(c, path);
+      }
+    }
+    ctx_.arm(c, next_timer(c, now));
+  }
+}
+
 void PacketEngine::on_io_error(const IoError& error, Time now) {
+  if (error.kind == IoError::Kind::kLinkDown || error.kind == IoError::Kind::kLinkUp) {
+    on_link(error, now);
+    return;
+  }
   for (auto& holder : ctx_.connections) {
     if (!holder || is_over(holder->phase)) continue;
     Connection& c = *holder;

@@ -41,6 +41,7 @@ class PacketEngine {
 
  private:
   void on_packet(const RxPacket& packet, Time now);
+  void on_link(const IoError& event, Time now);
   [[nodiscard]] bool take_data(const RxPacket& packet, Time now);
   void on_trimmed_packet(const RxPacket& packet);
   void on_connection_packet(Connection& c, const wire::Pds& pds, const RxPacket& packet, Time now);

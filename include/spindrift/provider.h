@@ -89,9 +89,16 @@ struct PacketIoCaps {
   bool copies_on_send = false;  // released() follows send() at once
 };
 
-// Something the network said about packets already sent (ICMP).
+// Something the network said about packets already sent (ICMP), or a device about its link.
 struct IoError {
-  enum class Kind : std::uint8_t { kPortUnreachable, kHostUnreachable, kTooBig };
+  // kLinkDown, kLinkUp: of the device that `rail` leaves by; nothing else is set.
+  enum class Kind : std::uint8_t {
+    kPortUnreachable,
+    kHostUnreachable,
+    kTooBig,
+    kLinkDown,
+    kLinkUp
+  };
   Kind kind = Kind::kPortUnreachable;
   NetAddress to{};
   std::uint16_t rail = 0;

@@ -32,6 +32,9 @@ void MemoryNetwork::unplug(std::size_t host, Unplugged how) {
 void MemoryNetwork::plug_in(std::size_t host) {
   wire_->plug_in(host);
 }
+void MemoryNetwork::say_link(std::size_t host, std::uint16_t rail, bool is_up) {
+  wire_->say_link(host, rail, is_up);
+}
 void MemoryNetwork::set_path_max_packet_bytes(std::uint32_t bytes) {
   wire_->set_path_max_packet_bytes(bytes);
 }

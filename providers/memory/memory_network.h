@@ -81,6 +81,8 @@ class MemoryNetwork {
   void set_path_down(std::uint16_t rail, std::uint16_t entropy, bool is_down);
   void unplug(std::size_t host, Unplugged how = Unplugged::kSilent);
   void plug_in(std::size_t host);
+  // The host's device says so of its link; what the network carries does not change.
+  void say_link(std::size_t host, std::uint16_t rail, bool is_up);
   // The network, not the hosts' interfaces, drops packets above this from now on.
   void set_path_max_packet_bytes(std::uint32_t bytes);
   // Packets already under way keep theirs.

@@ -243,4 +243,12 @@ void MemoryWire::plug_in(std::size_t host) {
   hosts_[host].presence = Presence::kPresent;
 }
 
+void MemoryWire::say_link(std::size_t host, std::uint16_t rail, bool is_up) {
+  SPINDRIFT_CHECK(host < hosts_.size() && hosts_[host].host != nullptr);
+  IoError event;
+  event.kind = is_up ? IoError::Kind::kLinkUp : IoError::Kind::kLinkDown;
+  event.rail = rail;
+  hosts_[host].host->on_error(event);
+}
+
 }  // namespace spindrift

@@ -77,6 +77,7 @@ class MemoryWire {
   void set_path_down(std::uint16_t rail, std::uint16_t entropy, bool is_down);
   void unplug(std::size_t host, MemoryNetwork::Unplugged how);
   void plug_in(std::size_t host);
+  void say_link(std::size_t host, std::uint16_t rail, bool is_up);
   void set_path_max_packet_bytes(std::uint32_t bytes) { path_max_packet_bytes_ = bytes; }
   void set_one_way_delay(Duration delay) { config_.one_way_delay = delay; }
   MemoryNetworkStats& stats() { return stats_; }

@@ -368,12 +368,14 @@ class Pipeline {
     const std::uint8_t how = in_.u8();
     if (how < 16) engine_.engine().close(*c_, now_);
     if (how == 16) engine_.engine().abort(*c_);
-    if (how == 17 || how == 18)
-      engine_.engine().on_io_error(
-          {.kind = how == 17 ? IoError::Kind::kPortUnreachable : IoError::Kind::kTooBig,
-           .to = test::host_address(2),
-           .max_packet_bytes = in_.u16()},
-          now_);
+    if (how >= 17 && how <= 20)
+      engine_.engine().on_io_error({.kind = how == 17   ? IoError::Kind::kPortUnreachable
+                                            : how == 18 ? IoError::Kind::kTooBig
+                                            : how == 19 ? IoError::Kind::kLinkDown
+                                                        : IoError::Kind::kLinkUp,
+                                    .to = test::host_address(2),
+                                    .max_packet_bytes = in_.u16()},
+                                   now_);
   }
 
   bool is_all_done() const { return c_->send->queue.requests.is_empty(); }

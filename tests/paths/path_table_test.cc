@@ -166,6 +166,34 @@ TEST(PathTable, ADeniedPathIsNeverProposedNorProbed) {
     EXPECT_NE(table.take_due_probe(at(milliseconds(500 * i))), kPath);
 }
 
+TEST(PathTable, ALinkThatIsDownTakesItsPathOutAndItsReturnAsksForAProbe) {
+  PathTable table = make_table(4);
+  EXPECT_TRUE(table.on_link_down(kPath, at({}), kRto));
+  EXPECT_FALSE(table.on_link_down(kPath, at({}), kRto));
+  EXPECT_EQ(table.state(kPath), PathState::kBad);
+  EXPECT_EQ(table.usable(), 3U);
+  EXPECT_EQ(table.next_probe(), at(kRto));
+  tell(table, feedback_of(kPath.value, PathOutcome::kDelivered, 1), at({}));  // was under way
+  EXPECT_EQ(table.state(kPath), PathState::kBad);
+  const Time returned = at(microseconds(300));
+  EXPECT_EQ(table.take_due_probe(returned), std::nullopt);
+  table.on_link_up(kPath, returned);
+  table.on_link_up(PathId{0}, returned);  // was never down
+  EXPECT_EQ(table.take_due_probe(returned), kPath);
+  EXPECT_EQ(table.take_due_probe(returned), std::nullopt);
+  table.on_probe_reply(kPath, microseconds(10));
+  EXPECT_EQ(table.usable(), 4U);
+}
+
+TEST(PathTable, ADeniedPathStaysSoWhateverItsLinkDoes) {
+  PathTable table = make_table(4);
+  table.deny(kPath, true);
+  EXPECT_FALSE(table.on_link_down(kPath, at({}), kRto));
+  table.on_link_up(kPath, at({}));
+  EXPECT_EQ(table.state(kPath), PathState::kDenied);
+  EXPECT_EQ(table.take_due_probe(at({})), std::nullopt);
+}
+
 TEST(PathTable, NoFeedbackLiftsADenial) {
   PathTable table = make_table(16);
   table.deny(kPath, true);

@@ -233,6 +233,28 @@ TEST_P(DarkPaths, OneOfTwoRailsLeavesTheOtherToCarryAllItCan) {
   EXPECT_GE(t.run(kWindow), 0.9 * before);
 }
 
+// Without word of the device that is found by losses, and by probes up to 50 ms apart.
+TEST_P(DarkPaths, ARailThatSaysItsLinkIsDownIsLeftAndTakenUpAgainAtOnce) {
+  Transfer t({.policy = GetParam(), .rails = 2});
+  t.run(20ms);
+  const double before = t.run(kWindow);
+  const auto set_link = [&](bool is_up) {
+    for (std::uint16_t entropy = 0; entropy < 8; ++entropy)
+      t.set_dark(1, entropy, !is_up);
+    t.world().network()->say_link(0, 1, is_up);
+  };
+  set_link(false);
+  t.run(100us);
+  EXPECT_EQ(t.usable(), 8U);
+  EXPECT_EQ(counter(*t.pair().a, t.pair().ab, "paths_went_bad"), 8U);
+  t.run(2 * kWindow);
+  EXPECT_EQ(t.usable(), 8U);
+  set_link(true);
+  t.run(5ms);
+  EXPECT_EQ(t.usable(), 16U);
+  EXPECT_GE(t.run(kWindow), 0.9 * before);
+}
+
 TEST(KilledPeerOnTwoRails, IsFoundByThePortUnreachableOfBoth) {
   Transfer t({.rails = 2});
   t.run(20ms);

@@ -128,7 +128,7 @@ void PathTable::on_feedback(std::span<const PathFeedback> feedback, Time now, Du
 void PathTable::on_arrival(PathId id, Duration rtt) {
   Path& path = paths_[id.value];
   path.lost_in_row_packets = 0;
-  if (path.state == PathState::kBad) set_usable(id);
+  if (awaits_arrival(id)) set_usable(id);
   if (rtt > Duration{}) add_rtt(id, rtt);
 }
 
@@ -182,6 +182,7 @@ void PathTable::set_usable(PathId id) {
   path.state = PathState::kGood;
   path.lost_in_row_packets = 0;
   path.probe_due = kNever;
+  path.is_link_down = false;
   bad_.erase(id);
   usable_.insert(id);
   is_next_probe_known_ = false;
@@ -214,9 +215,24 @@ std::optional<PathId> PathTable::take_due_probe(Time now) {
 }
 
 void PathTable::on_probe_reply(PathId id, Duration rtt) {
+  paths_[id.value].is_link_down = false;
   on_arrival(id, rtt);
   const PathFeedback news{.path = id, .packets = 1, .rtt = rtt};
   selector_->on_feedback({&news, 1});
+}
+
+bool PathTable::on_link_down(PathId id, Time now, Duration rto) {
+  if (paths_[id.value].state != PathState::kDenied) paths_[id.value].is_link_down = true;
+  if (!usable_.contains(id)) return false;
+  set_bad(id, now, std::max(rto, kRtoFloor));
+  return true;
+}
+
+void PathTable::on_link_up(PathId id, Time now) {
+  paths_[id.value].is_link_down = false;
+  if (!bad_.contains(id)) return;
+  paths_[id.value].probe_due = now;
+  is_next_probe_known_ = false;
 }
 
 void PathTable::deny(PathId id, bool is_denied) {

@@ -58,8 +58,18 @@ class PathTable {
   [[nodiscard]] std::optional<PathId> take_due_probe(Time now);
   void on_probe_reply(PathId path, Duration rtt);
 
+  // The device says that its link is down: a path that was usable becomes BAD (true). What arrives
+  // now was sent before, and does not restore it; the reply to a probe does.
+  bool on_link_down(PathId path, Time now, Duration rto);
+  // It is up again: a BAD path is due for its probe now.
+  void on_link_up(PathId path, Time now);
+
   void deny(PathId path, bool is_denied);
   PathState state(PathId path) const { return paths_[path.value].state; }
+  // Whether the next packet that arrives by it makes it usable again.
+  bool awaits_arrival(PathId path) const {
+    return state(path) == PathState::kBad && !paths_[path.value].is_link_down;
+  }
   // When it became BAD; of a BAD path only.
   Time bad_since(PathId path) const { return paths_[path.value].bad_since; }
   std::uint32_t usable() const { return usable_.size(); }  // GOOD or SKIP
@@ -77,6 +87,7 @@ class PathTable {
     std::uint32_t burst_packets = 0;  // recent burst size, shrinking slowly
     std::uint32_t open_burst_packets = 0;
     std::uint64_t lost_in_row_packets = 0;
+    bool is_link_down = false;
     Time bad_since{};
     Time probe_due = kNever;
     Duration probe_interval{};
