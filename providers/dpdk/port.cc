@@ -17,6 +17,8 @@ constexpr std::size_t kMaxPathMtus = 256;
 // Ways are looked up again this often, so that the table knows which neighbours are in use.
 constexpr Duration kRefresh = std::chrono::seconds(1);
 constexpr Duration kUnreachablePace = std::chrono::microseconds(500);
+// A device that asked for a reset and did not come back is tried again this often.
+constexpr Duration kResetPace = std::chrono::milliseconds(100);
 
 struct Registry {
   std::mutex mutex;
@@ -53,6 +55,9 @@ IoError to_io_error(const NetworkError& error) {
 }  // namespace
 
 Result<Port*> Port::acquire(const DeviceOptions& options) {
+  // Also refuses a forked process the devices of its parent.
+  const Status started = start_eal(options.device);
+  if (!started.ok()) return started.error();
   Registry& all = registry();
   const std::lock_guard guard(all.mutex);
   for (Port* port : all.ports) {
@@ -375,15 +380,27 @@ void Port::on_neighbor_gone(const NetAddress& address) {
   std::erase_if(held_, [](const Held& one) { return one.frame == nullptr; });
 }
 
+void Port::on_link(bool is_up) {
+  ++link_changes_;
+  was_up_ = is_up;
+  if (is_up) announce();
+  if (link_changes_ == 1) return;  // nobody has been told that it was down
+  for (const Owner& owner : owners_) {
+    IoError event;
+    event.kind = is_up ? IoError::Kind::kLinkUp : IoError::Kind::kLinkDown;
+    event.rail = owner.rail;
+    owner.mailbox->report(event);
+  }
+}
+
 void Port::maintain(Time now) {
   const std::unique_lock guard(mutex_, std::try_to_lock);
   if (!guard.owns_lock()) return;  // another endpoint is at it
-  const bool is_up = device_->is_up();
-  if (is_up != was_up_) {
-    ++link_changes_;
-    was_up_ = is_up;
-    if (is_up) announce();
+  if (device_->wants_reset() && now >= next_reset_) {
+    next_reset_ = now + kResetPace;
+    device_->reset(options_).ok() ? ++resets_ : ++resets_failed_;
   }
+  if (const bool is_up = device_->is_up(); is_up != was_up_) on_link(is_up);
   if (now >= next_refresh_) {
     next_refresh_ = now + kRefresh;
     generation_.fetch_add(1, std::memory_order_release);
@@ -422,6 +439,8 @@ void Port::counters(CounterWriter& out) const {
   write("held_drops", held_drops_);
   write("control_sent", control_sent_);
   write("link_changes", link_changes_);
+  write("resets", resets_);
+  write("resets_failed", resets_failed_);
 }
 
 }  // namespace spindrift

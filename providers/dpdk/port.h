@@ -90,6 +90,7 @@ class Port {
   const Owner* owner_of(const NetAddress& destination) const;
   LocalStation station(const NetAddress& address) const;
   void announce();
+  void on_link(bool is_up);
   void send(const ControlFrame& frame);
   void on_neighbor_message(const NeighborMessage& message, const ParsedFrame& parsed, Time now);
   void on_icmp(const ParsedFrame& parsed);
@@ -117,6 +118,7 @@ class Port {
   bool was_up_ = false;
   Time next_refresh_{};
   Time next_unreachable_{};
+  Time next_reset_{};
   std::atomic<std::uint64_t> generation_{1};
 
   std::uint64_t handed_over_ = 0;
@@ -128,6 +130,8 @@ class Port {
   std::uint64_t held_drops_ = 0;
   std::uint64_t control_sent_ = 0;
   std::uint64_t link_changes_ = 0;
+  std::uint64_t resets_ = 0;
+  std::uint64_t resets_failed_ = 0;
 };
 
 }  // namespace spindrift

@@ -78,6 +78,8 @@ Result<std::unique_ptr<PortDevice>> PortDevice::open(const DeviceOptions& option
   if (status.ok()) status = device->set_up_queues(options);
   if (status.ok()) status = device->start(options);
   if (!status.ok()) return status.error();
+  static_cast<void>(rte_eth_dev_callback_register(device->id_, RTE_ETH_EVENT_INTR_RESET,
+                                                  on_reset_event, device.get()));
   return device;
 }
 
@@ -115,25 +117,20 @@ Status PortDevice::configure(const DeviceOptions& options) {
     conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & kUdpRss;
   }
+  // Cards that tell of changes of their link do not look at it when asked.
+  conf.intr_conf.lsc = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0 ? 1 : 0;
   code = rte_eth_dev_configure(id_, queues, queues, &conf);
   if (code != 0) return trouble(options, "cannot be configured", code);
-  receive_queues_ = std::vector<ReceiveQueue>(queues);
-  transmit_queues_ = std::vector<TransmitQueue>(queues);
+  if (receive_queues_.empty()) {  // else a reset
+    receive_queues_ = std::vector<ReceiveQueue>(queues);
+    transmit_queues_ = std::vector<TransmitQueue>(queues);
+  }
   // Drivers in software know no MTU, or only the usual one, and carry what their buffers hold.
   code =
       options.mtu == 1500 ? 0 : rte_eth_dev_set_mtu(id_, static_cast<std::uint16_t>(options.mtu));
   const bool is_unknown = code == -ENOTSUP || (code == -EINVAL && is_in_software(driver_));
   if (code != 0 && !is_unknown)
     return trouble(options, "does not take mtu=" + std::to_string(options.mtu), code);
-  if (!options.mac.is_zero()) {
-    rte_ether_addr address{};
-    std::memcpy(address.addr_bytes, options.mac.bytes.data(), 6);
-    code = rte_eth_dev_default_mac_addr_set(id_, &address);
-    // Links in software filter nothing: the address is what we put into frames.
-    const bool is_just_written = code == -ENOTSUP && is_in_software(driver_);
-    if (code != 0 && !is_just_written && mac() != options.mac)
-      return trouble(options, "does not take mac=" + to_string(options.mac), code);
-  }
   return ok_status();
 }
 
@@ -154,7 +151,7 @@ Status PortDevice::set_up_queues(const DeviceOptions& options) {
     wish.frame_bytes = kAfXdpFrameBytes;
   }
   for (std::uint16_t queue = 0; queue < queues(); ++queue) {
-    receive_queues_[queue].pool = take_pool(wish);
+    if (receive_queues_[queue].pool == nullptr) receive_queues_[queue].pool = take_pool(wish);
     if (receive_queues_[queue].pool == nullptr)
       return Error(ErrorCode::kNoMemory,
                    "DPDK has no memory for the packets of " + options.device + " (" +
@@ -174,7 +171,49 @@ Status PortDevice::start(const DeviceOptions& options) {
   const int code = rte_eth_dev_start(id_);
   if (code != 0) return trouble(options, "does not start", code);
   is_started_ = true;
-  return ok_status();
+  // Neighbour discovery asks by multicast, which cards filter. Devices without a filter refuse.
+  static_cast<void>(rte_eth_allmulticast_enable(id_));
+  return set_mac(options);
+}
+
+Status PortDevice::set_mac(const DeviceOptions& options) const {
+  if (options.mac.is_zero() || options.mac == mac()) return ok_status();
+  rte_ether_addr address{};
+  std::memcpy(address.addr_bytes, options.mac.bytes.data(), 6);
+  const int code = rte_eth_dev_default_mac_addr_set(id_, &address);
+  // Links in software filter nothing: the address is what we put into frames.
+  const bool is_just_written = code == -ENOTSUP && is_in_software(driver_);
+  if (code == 0 || is_just_written || mac() == options.mac) return ok_status();
+  return trouble(options, "does not take mac=" + to_string(options.mac), code);
+}
+
+int PortDevice::on_reset_event(std::uint16_t /*port*/, rte_eth_event_type /*event*/, void* device,
+                               void* /*more*/) {
+  static_cast<PortDevice*>(device)->wants_reset_.store(true);
+  return 0;
+}
+
+Status PortDevice::reset(const DeviceOptions& options) {
+  use_thread();
+  for (ReceiveQueue& queue : receive_queues_)
+    queue.lock.lock();
+  for (TransmitQueue& queue : transmit_queues_)
+    queue.lock.lock();
+  Status status = ok_status();
+  if (is_started_) rte_eth_dev_stop(id_);
+  is_started_ = false;
+  const int code = rte_eth_dev_reset(id_);
+  // Where there is no more to it than to stop and to start.
+  if (code != 0 && code != -ENOTSUP) status = trouble(options, "cannot be reset", code);
+  if (status.ok()) status = configure(options);
+  if (status.ok()) status = set_up_queues(options);
+  if (status.ok()) status = start(options);
+  wants_reset_.store(!status.ok());
+  for (TransmitQueue& queue : transmit_queues_)
+    queue.lock.unlock();
+  for (ReceiveQueue& queue : receive_queues_)
+    queue.lock.unlock();
+  return status;
 }
 
 PortDevice::~PortDevice() {
@@ -191,6 +230,8 @@ PortDevice::~PortDevice() {
 
 void PortDevice::close() const {
   const NoSigpipe no_sigpipe;
+  static_cast<void>(rte_eth_dev_callback_unregister(id_, RTE_ETH_EVENT_INTR_RESET, on_reset_event,
+                                                    const_cast<PortDevice*>(this)));
   if (is_started_) rte_eth_dev_stop(id_);
   if (id_ == RTE_MAX_ETHPORTS || !is_ours_) return;
   rte_eth_dev_info info{};
@@ -223,8 +264,9 @@ Rate PortDevice::link_rate() const {
 std::size_t PortDevice::receive(std::uint16_t queue, std::span<rte_mbuf*> out) {
   SpinLock& lock = receive_queues_[queue].lock;
   if (!lock.try_lock()) return 0;
-  const std::size_t count =
-      rte_eth_rx_burst(id_, queue, out.data(), static_cast<std::uint16_t>(out.size()));
+  const std::size_t count = !is_started_ ? 0
+                                         : rte_eth_rx_burst(id_, queue, out.data(),
+                                                            static_cast<std::uint16_t>(out.size()));
   lock.unlock();
   return count;
 }
@@ -232,6 +274,7 @@ std::size_t PortDevice::receive(std::uint16_t queue, std::span<rte_mbuf*> out) {
 std::size_t PortDevice::transmit(std::uint16_t queue, std::span<rte_mbuf*> frames) {
   const std::lock_guard guard(transmit_queues_[queue].lock);
   std::size_t sent = 0;
+  if (!is_started_) return 0;  // a reset has failed
   // Some drivers take fewer at a time than they have room for.
   while (sent < frames.size()) {
     const std::uint16_t taken = rte_eth_tx_burst(id_, queue, frames.data() + sent,

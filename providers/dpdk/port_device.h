@@ -1,6 +1,7 @@
 #pragma once
 // A DPDK device as far as DPDK itself goes: found, configured, started, closed, with its queues and
 // pools. Knows nothing of addresses. Internal to providers/dpdk.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,11 @@ class PortDevice {
   std::size_t receive(std::uint16_t queue, std::span<rte_mbuf*> out);
   // How many the queue took; the others are still the caller's.
   std::size_t transmit(std::uint16_t queue, std::span<rte_mbuf*> frames);
+  // The device says that it must be reset (a virtual function whose card was), and this does it:
+  // what lies in its queues is lost. While it fails, nothing is received and nothing is taken.
+  bool wants_reset() const { return wants_reset_.load(std::memory_order_relaxed); }
+  Status reset(const DeviceOptions& options);
+
   // UDP packets to this port come to this queue, where the device can do that.
   void steer(std::uint16_t udp_port, std::uint16_t queue) const;
 
@@ -68,11 +74,14 @@ class PortDevice {
   Status configure(const DeviceOptions& options);
   Status set_up_queues(const DeviceOptions& options);
   Status start(const DeviceOptions& options);
+  Status set_mac(const DeviceOptions& options) const;
   void close() const;
+  static int on_reset_event(std::uint16_t port, rte_eth_event_type event, void* device, void* more);
 
   std::uint16_t id_ = RTE_MAX_ETHPORTS;
   bool is_ours_ = false;  // plugged in by us
   bool is_started_ = false;
+  std::atomic<bool> wants_reset_{false};
   bool computes_checksums_ = false;
   bool checks_checksums_ = false;
   bool must_stay_open_ = false;

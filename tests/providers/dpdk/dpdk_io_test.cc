@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "providers/dpdk/frame_layout.h"
@@ -180,6 +181,26 @@ TEST_F(DpdkIoTest, CountsAndDropsWhatIsNotItsOwn) {
   EXPECT_EQ(counter(*receiver, "rx_not_ours"), others + 1);
   EXPECT_EQ(send(*sender, receiver->rails()[0], Bytes(10), 1), 1U);
   EXPECT_EQ(receive(*receiver), 1U);
+}
+
+// DPDK's threads do not come along.
+TEST_F(DpdkIoTest, AForkedProcessIsRefusedAndLeavesItsParentAlone) {
+  auto sender = open(0);
+  auto receiver = open(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    const DeviceOptions options = pair_->options(1);
+    const auto again = open_dpdk({&options, 1});
+    std::array<TxPacket, 4> packets{};
+    const bool is_refused =
+        !again.ok() && again.error().message().find("forked") != std::string::npos;
+    _exit(is_refused && sender->reserve(packets) == 0 && receive(*receiver) == 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(send(*sender, receiver->rails()[0], Bytes(10), 3), 3U);
+  EXPECT_EQ(receive(*receiver), 3U);
 }
 
 TEST_F(DpdkIoTest, RefusesOtherOptionsForADeviceThatIsOpen) {

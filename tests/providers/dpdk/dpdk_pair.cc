@@ -46,8 +46,16 @@ bool is_up(const std::string& device) {
   return true;
 }
 
-// One per process: memif's devices stay open (PortDevice::must_stay_open), and vhost's take a
-// second to close.
+// Devices of which there is one pair per process: memif's stay open (PortDevice::must_stay_open),
+// vhost's take a second to close, and a card's to find its link.
+void keep_open(DpdkPair& pair) {
+  static auto* const kept = new std::vector<std::unique_ptr<PacketIo>>;
+  while (kept->size() < 2) {
+    const DeviceOptions one = pair.options(kept->size());
+    kept->push_back(std::move(open_dpdk({&one, 1})).value());
+  }
+}
+
 class MemoryLink : public DpdkPair {
  public:
   explicit MemoryLink(const char* kind)
@@ -62,13 +70,6 @@ class MemoryLink : public DpdkPair {
   void settle() override {}
 
  protected:
-  void keep_open() {
-    static auto* const kept = new std::vector<std::unique_ptr<PacketIo>>;
-    while (kept->size() < 2) {
-      const DeviceOptions one = options(kept->size());
-      kept->push_back(std::move(open_dpdk({&one, 1})).value());
-    }
-  }
   const std::string& socket() const { return socket_; }
 
  private:
@@ -78,7 +79,7 @@ class MemoryLink : public DpdkPair {
 class Memif final : public MemoryLink {
  public:
   explicit Memif(bool is_zero_copy) : MemoryLink("memif"), is_zero_copy_(is_zero_copy) {
-    keep_open();
+    keep_open(*this);
   }
   DeviceOptions options(std::size_t host) override {
     DeviceOptions out = common(host);
@@ -95,7 +96,7 @@ class Memif final : public MemoryLink {
 
 class Vhost final : public MemoryLink {
  public:
-  Vhost() : MemoryLink("vhost") { keep_open(); }
+  Vhost() : MemoryLink("vhost") { keep_open(*this); }
   DeviceOptions options(std::size_t host) override {
     DeviceOptions out = common(host);
     out.device = host == 0 ? "net_vhost0" : "net_virtio_user0";
@@ -146,6 +147,40 @@ class Veth final : public DpdkPair {
   unsigned serial_ = next_serial();
 };
 
+// Ports of a virtual machine (tests/vm/run_in_vm.sh), on one hub.
+class Nics final : public DpdkPair {
+ public:
+  Nics() { keep_open(*this); }
+  DeviceOptions options(std::size_t host) override {
+    DeviceOptions out = common(host);
+    const std::string both = ports();
+    const std::size_t comma = both.find(',');
+    out.device = host == 0 ? both.substr(0, comma) : both.substr(comma + 1);
+    return out;
+  }
+  void connect() override {
+    static const bool is_connected = wait_for_links(*this);
+    static_cast<void>(is_connected);
+  }
+  // Another thread of the machine's carries frames, and may have other things to do.
+  void settle() override { usleep(30000); }
+  static std::string ports() {
+    const char* both = std::getenv("VM_PORTS");  // NOLINT(concurrency-mt-unsafe): only read
+    return both == nullptr ? "" : both;
+  }
+
+ private:
+  // The machine's card negotiates once more, for half a second, after its driver has found it up.
+  static bool wait_for_links(Nics& nics) {
+    for (int tries = 0; tries < 5000; ++tries) {
+      if (is_up(nics.options(0).device) && is_up(nics.options(1).device)) break;
+      usleep(1000);
+    }
+    usleep(600000);
+    return true;
+  }
+};
+
 }  // namespace
 
 NetAddress dpdk_address(std::uint8_t family, std::size_t host, std::size_t rail) {
@@ -156,17 +191,20 @@ NetAddress dpdk_address(std::uint8_t family, std::size_t host, std::size_t rail)
 }
 
 std::vector<std::string> dpdk_pair_names() {
-  return {"memif", "memif_zero_copy", "vhost", "af_packet", "af_xdp"};
+  return {"memif", "memif_zero_copy", "vhost", "af_packet", "af_xdp", "e1000"};
 }
 
 std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name) {
   if (name == "memif") return std::make_unique<Memif>(false);
   if (name == "memif_zero_copy") return std::make_unique<Memif>(true);
   if (name == "vhost") return std::make_unique<Vhost>();
+  if (name == "e1000") return std::make_unique<Nics>();
   return std::make_unique<Veth>(name == "af_xdp");
 }
 
 std::string reason_to_skip_dpdk_pair(const std::string& name) {
+  if (name == "e1000" && Nics::ports().empty())
+    return "NOT TESTED: e1000 needs the ports of a virtual machine (./dev vm-test)";
   if (!name.starts_with("af_")) return {};
   if (geteuid() != 0) return "NOT TESTED: " + name + " needs root";
   if (run("ip link add sdprobe0 type veth peer name sdprobe1") && run("ip link del sdprobe0"))

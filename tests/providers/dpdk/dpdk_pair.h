@@ -1,6 +1,6 @@
 #pragma once
 // Two DPDK devices that reach each other, as the options that open them: memory links within this
-// process, and the kernel's veth.
+// process, the kernel's veth, and the ports of a virtual machine.
 #include <array>
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ class DpdkPair {
   virtual void settle() = 0;
 };
 
-// "memif", "memif_zero_copy", "vhost", "af_packet", "af_xdp". Host 0 must be opened first.
+// "memif", "memif_zero_copy", "vhost", "af_packet", "af_xdp", "e1000". Host 0 must be opened first.
 std::vector<std::string> dpdk_pair_names();
 std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name);
 // Empty, or what this machine lacks.

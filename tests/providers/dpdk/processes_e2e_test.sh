@@ -131,6 +131,38 @@ if [ "$link" = memif ] || [ "$link" = af_packet ]; then
   v4 "" --op write --size 64K -n 200 --warmup 0 --verify --fault loss=1%
   run fd00::1/64 fd00::2/64 'dpdk://[fd00::1]' "" --op write --size 64K -n 100 --warmup 0 --verify
 fi
+
+# While a client transfers, strace looks at its thread for a second: sets `made`, the system calls that
+# it made, and `frames`, what the interface of the cable sent in that time.
+count_calls() {
+  rm -f "$socket" "$out/server" "$out/calls"
+  local sent=/sys/class/net/sdp1$$/statistics/tx_packets server client
+  SPINDRIFT_HOST_ID=near timeout 60 "$tool" perf server --once \
+    --listen "$(address "$near" 10.0.0.1/24)" >"$out/server" 2>&1 &
+  server=$!
+  for _ in $(seq 200); do
+    grep listening "$out/server" >/dev/null 2>&1 && break
+    sleep 0.05
+  done
+  SPINDRIFT_HOST_ID=far "$tool" perf dpdk://10.0.0.1 --device "$(address "$far" 10.0.0.2/24)" \
+    --op write --size 1M -D 4 >"$out/client" 2>&1 &
+  client=$!
+  sleep 2
+  frames=$(cat $sent 2>/dev/null || echo 0)
+  timeout -s INT 1 strace -c -o "$out/calls" -p $client 2>/dev/null
+  frames=$(($(cat $sent 2>/dev/null || echo 0) - frames))
+  wait $client || fail "$link: while strace looked on: $(tail -n 3 "$out/client")"
+  wait $server || fail "$link: the server, while strace looked on: $(tail -n 2 "$out/server")"
+  [ -e "$out/calls" ] || echo "NOT TESTED: strace is not here, or may not look at processes" >&2
+  made=$(awk '$NF == "total" { print $4 }' "$out/calls" 2>/dev/null)
+  made=${made:-0}
+}
+count_calls
+# Memory links need none; sockets one for a burst of frames.
+if [ $((made * 4)) -gt "$frames" ]; then
+  fail "$link: $made system calls in a second, for $frames frames: $(cat "$out/calls")"
+fi
+
 if [ "$link" = af_packet ]; then
   # Once more while the kernel's end of the cable is listened to.
   dumpcap -q -i sdp1$$ -w "$out/wire.pcapng" >/dev/null 2>&1 &
