@@ -33,7 +33,12 @@ set_target_properties(spindrift_api PROPERTIES EXPORT_NAME headers)
 install(TARGETS spindrift_api spindrift_shared EXPORT spindriftTargets FILE_SET HEADERS)
 # A file of its own: who links the shared library does not need what the static one needs.
 install(TARGETS spindrift_static EXPORT spindriftStaticTargets)
-install(TARGETS spindrift_tool)
+install(TARGETS spindrift_tool nccl_net_check)
+# Loaded by NCCL, from the library path.
+install(TARGETS spindrift_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(SPINDRIFT_NCCL_DEFAULT_LINK)
+  install(FILES ${PROJECT_BINARY_DIR}/plugins/nccl/libnccl-net.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 # Loaded on demand (plugins/provider_modules.cc).
 if(TARGET spindrift_module_dpdk)
   install(TARGETS spindrift_module_dpdk LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/spindrift)

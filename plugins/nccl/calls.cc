@@ -247,6 +247,7 @@ NcclResult register_memory(void* comm, void* data, std::size_t bytes, int type, 
   });
 }
 
+// NOLINTBEGIN(readability-function-size): the parameters are NCCL's
 NcclResult register_dma_buf(void* /*comm*/, void* /*data*/, std::size_t bytes, int /*type*/,
                             std::uint64_t /*offset*/, int /*fd*/, void** handle) {
   *handle = nullptr;
@@ -280,13 +281,17 @@ NcclResult isend(void* send_comm, void* data, std::size_t bytes, int tag, void* 
   return guarded("isend", [&] {
     Request* made = nullptr;
     const NcclResult result = static_cast<SendComm*>(static_cast<Comm*>(send_comm))
-                                  ->isend(static_cast<std::byte*>(data), bytes, tag,
-                                          static_cast<Registration*>(handle), profiled_by, &made);
+                                  ->isend({.data = static_cast<std::byte*>(data),
+                                           .bytes = bytes,
+                                           .tag = tag,
+                                           .memory = static_cast<Registration*>(handle)},
+                                          profiled_by, &made);
     *request = made;
     return result;
   });
 }
 
+// NOLINTEND(readability-function-size)
 NcclResult irecv(void* recv_comm, const Receives& receives, void** request) {
   *request = nullptr;
   if (is_in_child()) return refuse_child();

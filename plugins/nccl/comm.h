@@ -98,15 +98,19 @@ class SendComm final : public Comm {
   using Comm::Comm;
   // With the engine's lock held.
   Status start(const std::string& address, const ConnectOptions& options, std::uint64_t nonce);
+  struct Message {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    int tag = 0;
+    Registration* memory = nullptr;
+  };
   // *request stays null where nothing was consumed.
-  NcclResult isend(std::byte* data, std::size_t bytes, int tag, Registration* memory,
-                   void* profiled_by, Request** request);
+  NcclResult isend(const Message& message, void* profiled_by, Request** request);
   void on_open() override;
   void on_completion(const Completion& completion) override;
 
  private:
-  NcclResult send_locked(std::byte* data, std::size_t bytes, int tag, Registration* memory,
-                         void* profiled_by, Request** request);
+  NcclResult send_locked(const Message& message, void* profiled_by, Request** request);
   // The line that this send meets, or null; `sequence` is set then.
   const MailboxLine* find_line(int tag, std::uint64_t& sequence);
   void use_line(std::uint64_t sequence);

@@ -103,6 +103,7 @@ NcclResult register_memory(void* comm, void* data, Size bytes, int type, void** 
   return calls::register_memory(comm, data, static_cast<std::size_t>(bytes), type, handle);
 }
 
+// NOLINTBEGIN(readability-function-size): the parameters are NCCL's
 NcclResult isend_v6(void* comm, void* data, int bytes, int tag, void* handle, void** request) {
   if (bytes < 0) return kInvalidArgument;
   return calls::isend(comm, data, static_cast<std::size_t>(bytes), tag, handle, nullptr, request);
@@ -148,6 +149,8 @@ NcclResult iflush(void* comm, int /*count*/, void** /*data*/, int* /*sizes*/, vo
                   void** request) {
   return calls::iflush(comm, request);
 }
+
+// NOLINTEND(readability-function-size)
 
 template <class VProps>
 NcclResult make_device(int* index, VProps* parts) {

@@ -1,5 +1,6 @@
 // The kernel's interfaces, from getifaddrs() and /sys/class/net.
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -26,7 +27,9 @@ std::string read_line(const fs::path& file) {
 
 int read_number(const fs::path& file) {
   const std::string text = read_line(file);
-  return text.empty() ? 0 : std::atoi(text.c_str());
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 // "0000:17:00.0"

@@ -39,12 +39,11 @@ Status SendComm::start(const std::string& address, const ConnectOptions& options
   return ok_status();
 }
 
-NcclResult SendComm::isend(std::byte* data, std::size_t bytes, int tag, Registration* memory,
-                           void* profiled_by, Request** request) {
+NcclResult SendComm::isend(const Message& message, void* profiled_by, Request** request) {
   if (is_failed()) return report();
   if (!engine_.try_lock()) return kSuccess;
   const std::lock_guard guard(engine_, std::adopt_lock);
-  return send_locked(data, bytes, tag, memory, profiled_by, request);
+  return send_locked(message, profiled_by, request);
 }
 
 // Tags choose among the lines of the oldest receive alone.
@@ -92,8 +91,8 @@ NcclResult SendComm::refuse_length(std::size_t bytes, int tag, std::uint64_t cap
   return kInvalidUsage;
 }
 
-NcclResult SendComm::send_locked(std::byte* data, std::size_t bytes, int tag, Registration* memory,
-                                 void* profiled_by, Request** request) {
+NcclResult SendComm::send_locked(const Message& message, void* profiled_by, Request** request) {
+  const auto [data, bytes, tag, memory] = message;
   std::uint64_t sequence = 0;
   const MailboxLine* line = find_line(tag, sequence);
   if (line == nullptr) {

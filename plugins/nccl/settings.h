@@ -14,7 +14,8 @@ namespace spindrift::nccl {
 struct PluginSettings {
   OpenOptions open{};        // of every endpoint
   ConnectOptions connect{};  // of every connection
-  // Of connections over several rails: one that gives more to the faster ones, unless the user chose.
+  // Of connections over several rails: one that gives more to the faster ones, unless the user
+  // chose.
   std::string merged_path_selector{};
   DeviceChoice devices{};
   bool has_shm = true;               // connections within this host take shared memory

@@ -14,6 +14,7 @@ void* to_context(std::size_t nodes) {
   return reinterpret_cast<void*>(std::uintptr_t{is_affected ? 1U : 0U});
 }
 
+// NOLINTBEGIN(readability-function-size): the parameters are NCCL's
 NcclResult init(std::size_t /*ranks*/, std::size_t nodes, Logger /*logger*/, void** context) {
   *context = to_context(nodes);
   return kSuccess;
@@ -45,6 +46,7 @@ NcclResult get_costs_v4(void* context, int /*collective*/, std::size_t /*bytes*/
   return kSuccess;
 }
 
+// NOLINTEND(readability-function-size)
 NcclResult finish(void* /*context*/) {
   return kSuccess;
 }

@@ -51,5 +51,9 @@ cd "$work"
 "$prefix/bin/spindrift" perf local --op write -s 4K -n 100 --cc ./libcustom_cc.so >"$work/log"
 grep -q aimd "$work/log"
 SPINDRIFT_PLUGINS=./libcustom_cc.so "$work/c_shared" aimd
+
+# The NCCL plugin and its checker, as NCCL finds the plugin: by the library path.
+"$prefix/bin/nccl_net_check" --plugin "$library/libnccl-net-spindrift.so" --versions 11 \
+  --case properties,connect_self >"$work/log"
 trap - ERR
 echo "installed, built against, and run"

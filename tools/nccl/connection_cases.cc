@@ -168,6 +168,7 @@ void strangers(Rank& rank) {
 
 void many_comms(Rank& rank) {
   std::vector<Channel> channels;
+  channels.reserve(kMaxChannels);
   for (int i = 0; i < kMaxChannels; ++i)
     channels.push_back(rank.open_channel(rank.next(), rank.previous(), i));
   for (Channel& channel : channels)

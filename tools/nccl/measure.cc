@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <deque>
+#include <numeric>
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -53,9 +54,8 @@ int chosen_device(Net& net) {
   int count = 0;
   require_ok(net.devices(&count), "devices");
   require(net.has_make_device() && count > 1, "there are no devices that could be merged");
-  std::vector<int> all;
-  for (int i = 0; i < count; ++i)
-    all.push_back(i);
+  std::vector<int> all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
   int merged = 0;
   require_ok(net.make_device(all, &merged), "makeVDevice");
   return merged;
@@ -110,7 +110,7 @@ class Stream {
   }
 
  private:
-  unsigned char* slot(Buffer& buffer, std::size_t number) {
+  unsigned char* slot(Buffer& buffer, std::size_t number) const {
     return buffer.data() + number % slots_ * chosen().step_bytes;
   }
   void send() {

@@ -144,6 +144,7 @@ class NetOf final : public Net {
   NcclResult deregister_memory(void* comm, void* handle) override {
     return table_.deregMr(comm, handle);
   }
+  // NOLINTNEXTLINE(readability-function-size): the parameters are NCCL's
   NcclResult isend(void* comm, void* data, std::size_t bytes, int tag, void* handle,
                    void** request) override {
     if constexpr (kVersion >= 10)
@@ -261,7 +262,8 @@ void log_line(int level, unsigned long /*flags*/, const char* /*file*/, int /*li
 }
 
 Library::Library(const std::string& file) : handle_(::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-  if (handle_ == nullptr) throw std::runtime_error(::dlerror());
+  if (handle_ == nullptr)
+    throw std::runtime_error(::dlerror());  // NOLINT: its text is the thread's own
 }
 
 Library::~Library() {

@@ -53,7 +53,7 @@ void sizes(Rank& rank) {
     fill_pattern(loop.source.data(), bytes, bytes);
     void* const receive = loop.post_receive(0, kBufferBytes);
     void* const send = loop.post_send(0, bytes);
-    std::array<int, 64> got;
+    std::array<int, 64> got{};
     got.fill(-1);
     finish(net, receive, got.data(), "a receive");
     finish(net, send, nullptr, "a send");
@@ -126,6 +126,7 @@ void grouped(Rank& rank) {
   constexpr std::size_t kBytes = 4096;
   for (int round = 0; round < 20; ++round) {
     std::vector<Receive> group;
+    group.reserve(static_cast<std::size_t>(n));
     for (int i = 0; i < n; ++i)
       group.push_back({.data = loop.target.data() + static_cast<std::size_t>(i) * kBytes,
                        .capacity = kBytes,
@@ -225,12 +226,12 @@ void registrations(Rank& rank) {
     made.emplace_back(comm, handle);
     return handle;
   };
-  for (int i = 0; i < 50; ++i)
+  for (std::size_t i = 0; i < 50; ++i)
     for (void* const comm : {channel.send, channel.recv}) {
       add(comm, simple.data(), simple.size());
       add(comm, ll.data(), ll.size());
       add(comm, ll128.data(), ll128.size());
-      add(comm, simple.data() + 4097 * (i + 1), 1000003);
+      add(comm, simple.data() + std::size_t{4097} * (i + 1), 1000003);
     }
   void* const source = add(channel.send, simple.data() + 13, 5000);
   void* const target = add(channel.recv, ll.data() + 29, 5000);

@@ -43,7 +43,7 @@ void enter_namespace(const std::string& name) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::dup2(silence, STDOUT_FILENO);
   for (const std::string& entry : options.environment)
-    ::putenv(::strdup(entry.c_str()));
+    ::putenv(::strdup(entry.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread yet
   show_log(options.is_log_shown);
   int status = 1;
   // Never destroyed: after a failure connections are open, and the plugin must not be unloaded.
@@ -66,7 +66,7 @@ void enter_namespace(const std::string& name) {
 std::string describe_end(int status) {
   if (WIFSIGNALED(status))
     return std::string("killed by signal ") + std::to_string(WTERMSIG(status)) + " (" +
-           strsignal(WTERMSIG(status)) + ")";
+           ::sigdescr_np(WTERMSIG(status)) + ")";
   return "exit code " + std::to_string(WEXITSTATUS(status));
 }
 
@@ -178,6 +178,7 @@ void finish(Net& net, void* request, int* sizes, const std::string& what) {
   }
 }
 
+// NOLINTNEXTLINE(readability-function-size): the parameters are NCCL's
 void* send_until_taken(Net& net, void* comm, void* data, std::size_t bytes, int tag, void* handle) {
   for (;;) {
     void* request = reinterpret_cast<void*>(std::uintptr_t{0xdead});  // stale, as NCCL leaves it
