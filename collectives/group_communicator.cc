@@ -51,13 +51,15 @@ Result<WorkId> GroupCommunicator::start(const CollectiveCall& call) {
                  absl::StrFormat("%d calls are under way, the most there may be; wait for some",
                                  kMaxInFlight));
   }
-  RunCall ready{.element_bytes = bytes_of(call.type), .ranks = ranks()};
+  RunCall& ready = run->new_call();
+  ready.element_bytes = bytes_of(call.type);
+  ready.ranks = ranks();
   const Status prepared = prepare(call, *run, ready);
   if (!prepared.ok()) {
     session_->give_back(*run);
     return prepared.error();
   }
-  const Result<std::uint64_t> number = session_->start(group_, *run, ready);
+  const Result<std::uint64_t> number = session_->start(group_, *run);
   if (!number.ok()) return number.error();
   return WorkId{number.value()};
 }
@@ -162,17 +164,18 @@ Status GroupCommunicator::prepare(const CollectiveCall& call, Run& run, RunCall&
   ++entry.value()->users;
   run.belongings().plan_users = &entry.value()->users;
   if (entry.value()->algorithm->is_shared && ranks() > 1) {
-    ready.shared = {.area = &*group_.area,
-                    .collective = call.collective,
-                    .adds_parts = entry.value()->algorithm == &kSharedMeshAllReduce,
-                    .root = call.root,
-                    .count = call.count,
-                    .element_bytes = ready.element_bytes,
-                    .input = buffers.input,
-                    .output = buffers.output,
-                    .reduce = ready.reduce,
-                    .finish = ready.finish,
-                    .fingerprint = ready.fingerprint};
+    SharedCall& shared = ready.shared;
+    shared.area = &*group_.area;
+    shared.collective = call.collective;
+    shared.adds_parts = entry.value()->algorithm == &kSharedMeshAllReduce;
+    shared.root = call.root;
+    shared.count = call.count;
+    shared.element_bytes = ready.element_bytes;
+    shared.input = buffers.input;
+    shared.output = buffers.output;
+    shared.reduce = ready.reduce;
+    shared.finish = ready.finish;
+    shared.fingerprint = ready.fingerprint;
     return ok_status();
   }
   if (call.collective == Collective::kBarrier) {
@@ -185,8 +188,8 @@ Status GroupCommunicator::prepare(const CollectiveCall& call, Run& run, RunCall&
 }
 
 Status GroupCommunicator::register_buffers(const CallBuffers& buffers, Run& run, RunCall& ready) {
-  ready.input.data = buffers.input;
-  ready.output.data = buffers.output;
+  ready.input = {.data = buffers.input, .set = {}};
+  ready.output = {.data = buffers.output, .set = {}};
   if (!ready.plan->has_large()) return ok_status();
   if (buffers.output_bytes > 0) {
     const Result<RegionSet> set = session_->buffers().use(
@@ -214,6 +217,7 @@ Status GroupCommunicator::prepare_transfers(const CollectiveCall& call, Run& run
                                            .input = made.value().chunks,
                                            .output = made.value().chunks});
   ready.plan = &*own.plan;
+  ready.input = ready.output = {};
   ready.fingerprint = fingerprint_of(call, 0);
   if (!own.plan->has_large()) return ok_status();
   for (const Transfer& transfer : call.transfers) {

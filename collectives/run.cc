@@ -13,9 +13,8 @@ constexpr std::uint32_t kRoomyLanes = 4;
 
 }  // namespace
 
-Status Run::begin(const RunCall& call) {
-  call_ = call;
-  plan_ = call.plan;
+Status Run::begin() {
+  plan_ = call_.plan;
   failure_.reset();
   has_blocked_ = false;
   if (is_shared()) {
@@ -56,6 +55,10 @@ Status Run::begin(const RunCall& call) {
 }
 
 void Run::end() {
+  if (is_shared()) {
+    unfinished_ = 0;
+    return;
+  }
   for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) {
     LaneRun& run = lanes_[lane];
     for (std::size_t i = run.first_landing; i < run.landings.size(); ++i)

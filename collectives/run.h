@@ -53,8 +53,17 @@ class Run final {
   Run(Links& links, MemoryPool& pool, std::uint32_t index)
       : links_(links), pool_(pool), index_(index) {}
 
+  // To be filled in before begin().
+  RunCall& new_call() {
+    // All that not every call fills in; wiping the rest out costs more than a small call has.
+    call_.shared.area = nullptr;
+    call_.pieces = {};
+    call_.reduce = {};
+    call_.finish = {};
+    return call_;
+  }
   // Allocates when a plan is larger than those before it. The plan must outlive the run.
-  Status begin(const RunCall& call);
+  Status begin();
   // Does what may be done now, but no more than a few slices of local work.
   void advance();
   bool has_more() const { return !queue_.empty(); }
@@ -86,6 +95,7 @@ class Run final {
 
   std::uint32_t index() const { return index_; }
   const RunCall& call() const { return call_; }
+  RunCall& call() { return call_; }
 
   // What lives as long as the call; the caller's business.
   struct Belongings {

@@ -153,7 +153,8 @@ Status Session::want_links(const Group& group, const RunCall& call) {
   return ok_status();
 }
 
-Result<std::uint64_t> Session::start(Group& group, Run& run, RunCall& call) {
+Result<std::uint64_t> Session::start(Group& group, Run& run) {
+  RunCall& call = run.call();
   if (Status status = want_links(group, call); !status.ok()) {
     give_back(run);
     return status.error();
@@ -162,7 +163,7 @@ Result<std::uint64_t> Session::start(Group& group, Run& run, RunCall& call) {
   call.operation = static_cast<std::uint32_t>(group.started);
   call.members = group.members;
   call.slices_in_flight = options_.slices_in_flight;
-  if (Status status = run.begin(call); !status.ok()) {
+  if (Status status = run.begin(); !status.ok()) {
     give_back(run);
     return status.error();
   }

@@ -71,8 +71,9 @@ class Session final : private LinkSink {
 
   // A run for the group's next call, not yet begun. Null: kMaxInFlight are under way.
   Run* new_run(const Group& group);
-  // Begins it as the group's next call and returns its number; a refused call gives the run back.
-  Result<std::uint64_t> start(Group& group, Run& run, RunCall& call);
+  // Begins what its call() says as the group's next call and returns its number; a refused call
+  // gives the run back.
+  Result<std::uint64_t> start(Group& group, Run& run);
   void give_back(Run& run);
 
   Status progress();

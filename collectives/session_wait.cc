@@ -14,7 +14,10 @@ constexpr Duration kMaxSleep = std::chrono::milliseconds(50);
 constexpr Duration kMaxSharedSleep = std::chrono::milliseconds(5);
 // Looks at the shared memory between two at the endpoints, while polling and while giving way.
 constexpr std::uint32_t kSharedLooks = 128;
+constexpr std::uint32_t kEagerLooks = 32;
 constexpr std::uint32_t kSharedTurns = 8;
+// Before sleeping: together some microseconds.
+constexpr std::uint32_t kLastLooks = 100;
 
 }  // namespace
 
@@ -55,11 +58,9 @@ bool Session::look_at_shared(bool (*is_done)(const void* argument), const void* 
   for (std::uint32_t look = 0; look < looks && !failure_; ++look) {
     (void)advance_shared();
     if (is_done(argument)) return true;
-    if (may_spin) {
-      relax();
-    } else {
-      give_way();
-    }
+    // What is about to come is seen sooner without pauses.
+    if (may_spin && look > kEagerLooks) relax();
+    if (!may_spin) give_way();
   }
   return false;
 }
@@ -77,7 +78,11 @@ void Session::sleep(Duration timeout, int wake_fd) {
   }
   set_asleep(true);
   // What was published before is seen now, and who publishes later sees that this rank sleeps.
-  const bool has_moved = advance_shared();
+  bool has_moved = false;
+  for (std::uint32_t look = 0; look < kLastLooks && !has_moved; ++look) {
+    has_moved = advance_shared();
+    relax();
+  }
   if (!has_moved && !failure_) links_.sleep(std::min(timeout, kMaxSharedSleep), wake_fd);
   set_asleep(false);
 }

@@ -58,28 +58,51 @@ class SharedArea final {
   void finish_round() { ++round_; }
 
   // Whether this rank may write the slot of round(): the others are through with what was there.
-  bool may_write();
+  bool may_write() { return round_ < free_until_ || has_room(); }
   // All have published round().
   void note_all_here() { free_until_ = round_ + kSlots; }
   // kSlotBytes at least; what is put there is seen by the others from publish() on. `bytes` is that
   // of the payload: short ones travel with the head.
-  std::byte* own_payload(std::size_t bytes);
-  void publish(std::uint32_t fingerprint);
+  std::byte* own_payload(std::size_t bytes) {
+    if (bytes <= SharedHead::kShortBytes) return own_head().payload.data();
+    return own_ + kPayloadAt + round_ % kSlots * kSlotBytes;
+  }
+  void publish(std::uint32_t fingerprint) {
+    own_head().fingerprint = fingerprint;
+    own_head().number.store(round_ + 1, std::memory_order_release);
+  }
 
   enum class Found : std::uint8_t { kNotYet, kHere, kOtherCall };
   // Whether the rank has published round().
-  Found look(std::uint32_t rank, std::uint32_t fingerprint) const;
-  const std::byte* payload(std::uint32_t rank, std::size_t bytes) const;
-  bool has_published(std::uint32_t rank, std::uint64_t round) const;
+  Found look(std::uint32_t rank, std::uint32_t fingerprint) const {
+    const SharedHead& there = head(rank, round_);
+    const std::uint64_t number = there.number.load(std::memory_order_acquire);
+    if (number <= round_) return Found::kNotYet;
+    const std::uint32_t found = *const_cast<const volatile std::uint32_t*>(&there.fingerprint);
+    return number == round_ + 1 && found == fingerprint ? Found::kHere : Found::kOtherCall;
+  }
+  const std::byte* payload(std::uint32_t rank, std::size_t bytes) const {
+    if (bytes <= SharedHead::kShortBytes) return head(rank, round_).payload.data();
+    return members_[rank] + kPayloadAt + round_ % kSlots * kSlotBytes;
+  }
+  bool has_published(std::uint32_t rank, std::uint64_t round) const {
+    // Later rounds stand in the same slot only when this rank has published those in between.
+    return head(rank, round).number.load(std::memory_order_acquire) > round;
+  }
 
-  // Who sleeps is to be woken, by other means, after publish().
+  // Who sleeps is to be woken, by other means, after publish(). No fence orders the two, for every
+  // call would pay for it: who says that it sleeps looks at the slots once more some microseconds
+  // later, when what others had published before they saw it has long arrived.
   void set_asleep(bool is_asleep);
-  bool is_asleep(std::uint32_t rank) const;
+  bool is_asleep(std::uint32_t rank) const {
+    return state(rank).is_asleep.load(std::memory_order_relaxed) != 0;
+  }
 
  private:
   struct State {
     alignas(64) std::atomic<std::uint32_t> is_asleep;
   };
+  bool has_room();
   const State& state(std::uint32_t rank) const {
     return *reinterpret_cast<const State*>(members_[rank]);
   }

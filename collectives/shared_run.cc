@@ -16,34 +16,34 @@ void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
 }  // namespace
 
 std::uint32_t SharedRun::blocks_in_slot() const {
-  switch (call_.collective) {
+  switch (call_->collective) {
     case Collective::kReduceScatter:
     case Collective::kScatter:
     case Collective::kAllToAll:
-      return call_.area->ranks();
+      return call_->area->ranks();
     default:
       return 1;
   }
 }
 
 void SharedRun::begin(const SharedCall& call) {
-  call_ = call;
+  call_ = &call;
   const std::size_t block_bytes = SharedArea::kSlotBytes / blocks_in_slot();
-  part_elements_ = block_bytes / call_.element_bytes;
-  const std::uint64_t parts = (call_.count + part_elements_ - 1) / part_elements_;
-  rounds_ = call_.collective == Collective::kBarrier ? 1 : parts;
-  if (call_.adds_parts) rounds_ *= 2;
+  part_elements_ = block_bytes / call_->element_bytes;
+  const std::uint64_t parts = (call_->count + part_elements_ - 1) / part_elements_;
+  rounds_ = call_->collective == Collective::kBarrier ? 1 : parts;
+  if (call_->adds_parts) rounds_ *= 2;
   round_ = 0;
   next_source_ = 0;
   has_published_ = has_news_ = false;
   other_caller_.reset();
-  first_round_ = call_.area->take_rounds(rounds_);
+  first_round_ = call_->area->take_rounds(rounds_);
 }
 
 bool SharedRun::advance() {
   bool has_moved = false;
   for (std::uint32_t turn = 0; turn < kRoundsAtOnce && !is_done(); ++turn) {
-    if (call_.area->round() != first_round_ + round_) return has_moved;
+    if (call_->area->round() != first_round_ + round_) return has_moved;
     if (!has_published_) {
       if (!publish()) return has_moved;
       has_moved = true;
@@ -52,7 +52,7 @@ bool SharedRun::advance() {
     const bool is_over = collect();
     has_moved = has_moved || is_over || next_source_ != before;
     if (!is_over) return has_moved;
-    call_.area->finish_round();
+    call_->area->finish_round();
     ++round_;
     has_published_ = false;
     next_source_ = 0;
@@ -61,20 +61,20 @@ bool SharedRun::advance() {
 }
 
 bool SharedRun::publish() {
-  if (!call_.area->may_write()) return false;
+  if (!call_->area->may_write()) return false;
   if (contributes()) {
     const Part now = part();
-    fill(call_.area->own_payload(slot_bytes(now)), now);
+    fill(call_->area->own_payload(slot_bytes(now)), now);
   }
-  call_.area->publish(call_.fingerprint);
+  call_->area->publish(call_->fingerprint);
   has_published_ = has_news_ = true;
   return true;
 }
 
 // Whether this rank puts anything into its slot.
 bool SharedRun::contributes() const {
-  const bool is_root = call_.area->rank() == call_.root;
-  switch (call_.collective) {
+  const bool is_root = call_->area->rank() == call_->root;
+  switch (call_->collective) {
     case Collective::kBroadcast:
     case Collective::kScatter:
       return is_root;
@@ -88,15 +88,15 @@ bool SharedRun::contributes() const {
 }
 
 SharedRun::Part SharedRun::part() const {
-  const std::uint64_t index = call_.adds_parts ? round_ / 2 : round_;
+  const std::uint64_t index = call_->adds_parts ? round_ / 2 : round_;
   const std::uint64_t first = index * part_elements_;
   return {.first = first,
-          .count = std::min(part_elements_, call_.count - std::min(call_.count, first))};
+          .count = std::min(part_elements_, call_->count - std::min(call_->count, first))};
 }
 
 SharedRun::Part SharedRun::kept(const Part& part, std::uint32_t rank) const {
-  if (!call_.adds_parts) return part;
-  const std::uint64_t ranks = call_.area->ranks();
+  if (!call_->adds_parts) return part;
+  const std::uint64_t ranks = call_->area->ranks();
   const std::uint64_t even = (part.count + ranks - 1) / ranks;
   const std::uint64_t share = (even + kGrain - 1) / kGrain * kGrain;
   const std::uint64_t first = std::min(share * rank, part.count);
@@ -109,58 +109,58 @@ std::size_t SharedRun::slot_bytes(const Part& part) const {
 
 void SharedRun::fill(std::byte* slot, const Part& part) const {
   if (is_second()) {
-    const Part own = kept(part, call_.area->rank());
-    move_bytes(slot, call_.output + bytes(own.first), bytes(own.count));
+    const Part own = kept(part, call_->area->rank());
+    move_bytes(slot, call_->output + bytes(own.first), bytes(own.count));
     return;
   }
   for (std::uint32_t block = 0; block < blocks_in_slot(); ++block) {
     move_bytes(slot + block * bytes(part.count),
-               call_.input + bytes(block * call_.count + part.first), bytes(part.count));
+               call_->input + bytes(block * call_->count + part.first), bytes(part.count));
   }
 }
 
 bool SharedRun::collects_from(std::uint32_t rank) const {
-  const std::uint32_t own = call_.area->rank();
-  switch (call_.collective) {
+  const std::uint32_t own = call_->area->rank();
+  switch (call_->collective) {
     case Collective::kBroadcast:
     case Collective::kScatter:
-      return rank == call_.root;
+      return rank == call_->root;
     case Collective::kReduce:
     case Collective::kGather:
-      return own == call_.root;
+      return own == call_->root;
     default:
       return true;
   }
 }
 
 bool SharedRun::collect() {
-  const std::uint32_t own = call_.area->rank();
+  const std::uint32_t own = call_->area->rank();
   const Part now = part();
   bool has_seen_all = true;
-  for (; next_source_ < call_.area->ranks(); ++next_source_) {
+  for (; next_source_ < call_->area->ranks(); ++next_source_) {
     if (!collects_from(next_source_)) {
       has_seen_all = false;
       continue;
     }
     if (next_source_ != own) {
-      const SharedArea::Found found = call_.area->look(next_source_, call_.fingerprint);
+      const SharedArea::Found found = call_->area->look(next_source_, call_->fingerprint);
       if (found == SharedArea::Found::kOtherCall) other_caller_ = next_source_;
       if (found != SharedArea::Found::kHere) return false;
     }
     take(next_source_, now);
   }
-  if (has_seen_all) call_.area->note_all_here();
+  if (has_seen_all) call_->area->note_all_here();
   return true;
 }
 
 void SharedRun::take(std::uint32_t rank, const Part& part) {
-  const std::uint32_t own = call_.area->rank();
-  switch (call_.collective) {
+  const std::uint32_t own = call_->area->rank();
+  switch (call_->collective) {
     case Collective::kAllReduce:
       if (is_second()) {
         const Part sum = kept(part, rank);
         if (rank == own) return;
-        move_bytes(call_.output + bytes(sum.first), call_.area->payload(rank, slot_bytes(part)),
+        move_bytes(call_->output + bytes(sum.first), call_->area->payload(rank, slot_bytes(part)),
                    bytes(sum.count));
       } else {
         const Part sum = kept(part, own);
@@ -196,34 +196,35 @@ void SharedRun::take(std::uint32_t rank, const Part& part) {
 void SharedRun::add(std::uint32_t rank, const Part& part, std::uint64_t skipped) {
   if (rank == 0 || part.count == 0) return;
   const std::size_t slot = slot_bytes(this->part());
-  const std::byte* const incoming = call_.area->payload(rank, slot) + bytes(skipped);
-  std::byte* const output = call_.output + bytes(part.first);
+  const std::byte* const incoming = call_->area->payload(rank, slot) + bytes(skipped);
+  std::byte* const output = call_->output + bytes(part.first);
   const std::byte* const before =
-      rank == 1 ? call_.area->payload(0, slot) + bytes(skipped) : output;
-  call_.reduce.run(output, before, incoming, part.count);
-  const std::uint32_t ranks = call_.area->ranks();
-  if (rank + 1 == ranks && call_.finish.run != nullptr) call_.finish.run(output, part.count, ranks);
+      rank == 1 ? call_->area->payload(0, slot) + bytes(skipped) : output;
+  call_->reduce.run(output, before, incoming, part.count);
+  const std::uint32_t ranks = call_->area->ranks();
+  if (rank + 1 == ranks && call_->finish.run != nullptr)
+    call_->finish.run(output, part.count, ranks);
 }
 
 void SharedRun::copy_out(std::uint32_t rank, const Part& part, std::uint32_t slot_block,
                          std::uint32_t block) const {
-  const bool is_own = rank == call_.area->rank();
+  const bool is_own = rank == call_->area->rank();
   // The root of a gather has put nothing into its slot.
   const std::byte* const from =
       is_own && blocks_in_slot() == 1
-          ? call_.input + bytes(part.first)
-          : call_.area->payload(rank, slot_bytes(part)) + slot_block * bytes(part.count);
-  move_bytes(call_.output + bytes(block * call_.count + part.first), from, bytes(part.count));
+          ? call_->input + bytes(part.first)
+          : call_->area->payload(rank, slot_bytes(part)) + slot_block * bytes(part.count);
+  move_bytes(call_->output + bytes(block * call_->count + part.first), from, bytes(part.count));
 }
 
 bool SharedRun::needs(std::uint32_t rank) const {
-  if (is_done() || rank == call_.area->rank()) return false;
+  if (is_done() || rank == call_->area->rank()) return false;
   const std::uint64_t last = first_round_ + rounds_ - 1;
   // What it has published is there even when it is gone.
-  if (collects_from(rank)) return !call_.area->has_published(rank, last);
+  if (collects_from(rank)) return !call_->area->has_published(rank, last);
   // Others are needed to be through with the slots that this rank still has to write.
   return last >= SharedArea::kSlots &&
-         !call_.area->has_published(rank, last - SharedArea::kSlots + 1);
+         !call_->area->has_published(rank, last - SharedArea::kSlots + 1);
 }
 
 }  // namespace spindrift::collectives

@@ -32,7 +32,8 @@ struct SharedCall {
 
 class SharedRun final {
  public:
-  // The call's rounds follow those of the calls begun before.
+  // The call's rounds follow those of the calls begun before. It stays where it is until the run is
+  // over.
   void begin(const SharedCall& call);
   bool is_done() const { return round_ == rounds_; }
   // Does what may be done now, a few rounds at most. False: nothing could be.
@@ -67,11 +68,11 @@ class SharedRun final {
   Part kept(const Part& part, std::uint32_t rank) const;
   std::uint32_t blocks_in_slot() const;
   std::size_t slot_bytes(const Part& part) const;
-  bool is_second() const { return call_.adds_parts && round_ % 2 == 1; }
+  bool is_second() const { return call_->adds_parts && round_ % 2 == 1; }
   bool contributes() const;
-  std::size_t bytes(std::uint64_t elements) const { return elements * call_.element_bytes; }
+  std::size_t bytes(std::uint64_t elements) const { return elements * call_->element_bytes; }
 
-  SharedCall call_{};
+  const SharedCall* call_ = nullptr;
   std::uint64_t first_round_ = 0;
   std::uint64_t round_ = 0;  // of the call's
   std::uint64_t rounds_ = 0;
