@@ -126,7 +126,8 @@ std::size_t ShmFabric::poll(std::span<FabricCompletion> out) {
     reads_done_.pop_front();
   }
   const std::size_t peers = open_peers_.size();
-  if (peers > 1) first_polled_ = first_polled_ + 1 < peers ? first_polled_ + 1 : 0;
+  // Also where peers have gone since: it is always one of those that there are.
+  first_polled_ = first_polled_ + 1 < peers ? first_polled_ + 1 : 0;
   for (std::size_t i = 0; i < peers && count < out.size(); ++i) {
     std::size_t index = i + first_polled_;
     if (index >= peers) index -= peers;

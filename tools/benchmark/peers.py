@@ -1,18 +1,23 @@
 """The libraries that the collectives are compared with, and how the ranks of each are started. Every
 run gives the time and the processor time of a call, by size."""
 
+import contextlib
 import json
 import os
 import pathlib
+import select
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 
 from benchmark.processes import Failed, free_port
 
 TORCH_PEER = pathlib.Path(__file__).resolve().parent.parent.parent / "bench" / "peers" / "torch_peer.py"
 SHARED_MEMORY, SOCKETS, TORCH = "shared memory", "sockets of one host", "PyTorch"
+GRACE_S = 5  # for the others, once one has failed
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -58,32 +63,46 @@ def _start(words, environment):
                             start_new_session=True)
 
 
-def _last_words(processes):
-    """What one of them may have died of while the others waited for it."""
-    lines = []
-    for process in processes:
-        process.kill()
-        lines += process.communicate()[1].strip().splitlines()[-1:]
-    return " / ".join(lines)
+def _await_end(processes, patience_s):
+    """The first that ended with an error, or None; the others are not waited for long then, since they
+    may wait for that one. Whoever runs still has to be killed."""
+    give_up = time.monotonic() + patience_s
+    running = {os.pidfd_open(process.pid): process for process in processes}
+    failed = None
+    try:
+        while running:
+            ended = select.select(list(running), [], [], max(0, give_up - time.monotonic()))[0]
+            if not ended:
+                break
+            for descriptor in ended:
+                process = running.pop(descriptor)
+                os.close(descriptor)
+                if process.wait() != 0 and failed is None:
+                    failed = process
+                    give_up = min(give_up, time.monotonic() + GRACE_S)
+    finally:
+        for descriptor in running:
+            os.close(descriptor)
+    return failed
 
 
 def _wait(processes, patience_s):
     """What they printed together. None of them is left behind."""
-    output, errors = "", ""
-    try:
-        for process in processes:
-            out, err = process.communicate(timeout=patience_s)
-            output, errors = output + out, errors + err
-    except subprocess.TimeoutExpired as late:
-        said = _last_words(processes)
-        raise Failed(f"did not end within {patience_s} s{'; it said: ' + said if said else ''}") from late
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    if any(process.returncode != 0 for process in processes):
-        raise Failed((errors.strip().splitlines() or ["it ended with an error"])[-1])
-    return output
+    failed = _await_end(processes, patience_s)
+    late = [process for process in processes if process.poll() is None]
+    texts = []
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what a launcher started too
+        texts.append(process.communicate())
+    last_words = [text[1].strip().splitlines()[-1] for text in texts if text[1].strip()]
+    if failed is not None:
+        own = texts[processes.index(failed)][1].strip().splitlines()
+        raise Failed(own[-1] if own else " / ".join(last_words) or f"it ended with {failed.returncode}")
+    if late:
+        said = " / ".join(last_words)
+        raise Failed(f"did not end within {patience_s} s{'; it said: ' + said if said else ''}")
+    return "".join(text[0] for text in texts)
 
 
 def parse(output, ranks):
