@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "transport/base/check.h"
 
@@ -24,6 +25,7 @@ EventList::EventList(const EventListShape& shape)
 void EventList::schedule(Actor actor, Picoseconds at) {
   SPINDRIFT_DCHECK(!is_scheduled(actor));
   SPINDRIFT_DCHECK(at >= now_);
+  SPINDRIFT_DCHECK(may_plan(actor, at));
   put(actor, at);
 }
 
@@ -32,6 +34,7 @@ void EventList::reschedule(Actor actor, Picoseconds at) {
     if (entries_[actor].at == at) return;
     cancel(actor);
   }
+  SPINDRIFT_DCHECK(at == kEndOfTime || may_plan(actor, at));
   if (at != kEndOfTime) put(actor, at);
 }
 
@@ -54,7 +57,11 @@ void EventList::cancel(Actor actor) {
 
 EventList::Actor EventList::next(Picoseconds until) {
   while (present_at_ == present_end_) {
-    if (load_next_slot()) continue;
+    if (take_next_place()) continue;
+    if (load_next_slot()) {
+      widen(until);
+      continue;
+    }
     now_ = std::max(now_, until);
     return kNobody;
   }
@@ -142,12 +149,63 @@ bool EventList::load_next_slot() {
   const std::uint64_t index = first_used(0, (slot_now_ & (slots_ - 1)) + 1);
   if (index == slots_) return cascade(1) || cascade(2) || take_back_from_beyond();
   slot_now_ = (slot_now_ & ~(slots_ - 1)) + index;
+  append_slot(index);
+  sort_present();
+  return true;
+}
+
+void EventList::append_slot(std::uint64_t index) {
   for (Actor actor = heads_[index]; actor != kNobody; actor = entries_[actor].next)
     append_present(actor);
-  sort_present();
   heads_[index] = kNobody;
   used_[0][index / 64] &= ~(1ULL << (index % 64));
+}
+
+// The slots of a window join the one that was loaded, and all goes by place; not where a turn that
+// concerns all, or the caller's limit, lies in the first slot already.
+void EventList::widen(Picoseconds until) {
+  if (places_.of_actor.empty()) return;
+  const auto slot_of = [this](Picoseconds at) {
+    return static_cast<std::uint64_t>(at) >> slot_bits_;
+  };
+  const std::uint64_t per_window = 1ULL << (places_.window_bits - slot_bits_);
+  std::uint64_t end = std::min((slot_now_ | (per_window - 1)) + 1, slot_of(until));
+  end = std::min(end, (slot_now_ | (slots_ - 1)) + 1);
+  if (is_scheduled(places_.for_all)) end = std::min(end, slot_of(due(places_.for_all)));
+  if (end <= slot_now_) return;
+  const std::uint64_t turn = slot_now_ & ~(slots_ - 1);
+  for (std::uint64_t at = first_used(0, (slot_now_ & (slots_ - 1)) + 1); turn + at < end;
+       at = first_used(0, at + 1))
+    append_slot(at);
+  slot_now_ = end - 1;
+  waiting_.clear();
+  waiting_at_ = 0;
+  for (; present_at_ != present_end_; ++present_at_) {
+    const Due& due = present_[present_at_];
+    waiting_.push_back({places_.of_actor[due.actor], due});
+  }
+  std::sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) {
+    return a.place != b.place ? a.place < b.place : a.due.is_before(b.due);
+  });
+}
+
+bool EventList::take_next_place() {
+  present_at_ = 0;
+  present_end_ = 0;
+  if (waiting_at_ == waiting_.size()) {
+    waiting_.clear();
+    waiting_at_ = 0;
+    return false;
+  }
+  const std::uint32_t place = waiting_[waiting_at_].place;
+  while (waiting_at_ != waiting_.size() && waiting_[waiting_at_].place == place)
+    present_[present_end_++] = waiting_[waiting_at_++].due;
   return true;
+}
+
+void EventList::separate(EventPlaces places) {
+  SPINDRIFT_CHECK(places.of_actor.size() == entries_.size());
+  if (places.window_bits > slot_bits_) places_ = std::move(places);
 }
 
 // The next used slot of a level becomes a whole turn of the level below.

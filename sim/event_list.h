@@ -5,6 +5,11 @@
 //
 //   level 0: slots of 2^slot_bits ps, 2^wheel_bits of them   level 1, 2: each slot a whole turn
 //   below
+//
+// Thousands of hosts fill no cache, and in the order of time each has one turn in every packet
+// time. Where nothing reaches another place sooner than a link's delay, the list hands out a window
+// of that length place by place: each place's turns in the order of time, and all of them while its
+// memory is near. What happens at a place is the same either way.
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +22,13 @@ struct EventListShape {
   unsigned slot_bits = 15;   // 33 ns
   unsigned wheel_bits = 12;  // 6..20
   std::uint64_t seed = 0;    // of the order among equals
+};
+
+// Who can be handed out apart from whom.
+struct EventPlaces {
+  std::vector<std::uint32_t> of_actor{};
+  unsigned window_bits = 0;   // no turn plans one at another place within 2^window_bits ps
+  std::uint32_t for_all = 0;  // the actor whose turns concern every place
 };
 
 class EventList {
@@ -39,6 +51,9 @@ class EventList {
   // and time moves to `until`.
   [[nodiscard]] Actor next(Picoseconds until);
   std::uint64_t taken() const { return taken_; }
+  // Place by place from now on, in windows that begin at multiples of their length. In the middle
+  // of one now() is the present place's, and not monotonic.
+  void separate(EventPlaces places);
 
  private:
   static constexpr unsigned kLevels = 3;
@@ -67,6 +82,10 @@ class EventList {
         (static_cast<std::uint64_t>(at) ^ seed_) * 0x9E3779B97F4A7C15ULL + actor;
     return static_cast<std::uint32_t>((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9ULL >> 32);
   }
+  struct Waiting {
+    std::uint32_t place = 0;
+    Due due{};
+  };
   void insert_present(Actor actor, Picoseconds at) {
     if (present_end_ == present_.size()) [[unlikely]]
       make_room();
@@ -78,6 +97,11 @@ class EventList {
     *place = due;
     entries_[actor].where = kPresent;
   }
+  // In the window, a place plans its own turns only.
+  [[nodiscard]] bool may_plan(Actor actor, Picoseconds at) const {
+    return waiting_.empty() || static_cast<std::uint64_t>(at) >> slot_bits_ > slot_now_ ||
+           places_.of_actor[actor] == waiting_[waiting_at_ - 1].place;
+  }
   void make_room();
   // Of a slot that becomes the present one: sorted when all are there. Many may be due at the same
   // picosecond.
@@ -87,6 +111,9 @@ class EventList {
     entries_[actor].where = kPresent;
   }
   void sort_present();
+  void append_slot(std::uint64_t index);
+  void widen(Picoseconds until);
+  [[nodiscard]] bool take_next_place();
   void link(std::uint32_t slot, Actor actor);
   void unlink(Actor actor);
   // Not into level 0.
@@ -120,6 +147,9 @@ class EventList {
   std::size_t present_at_ = 0;
   std::size_t present_end_ = 0;
   std::vector<Actor> beyond_;  // later than all levels reach
+  EventPlaces places_;
+  std::vector<Waiting> waiting_;  // of the window, by place; empty: the order of time holds
+  std::size_t waiting_at_ = 0;
   std::uint64_t taken_ = 0;
 };
 

@@ -31,9 +31,9 @@ Network::Network(const NetworkPlan& plan, const Shape& shape, EventList& events,
       hosts_(hosts),
       routing_(plan, shape.seed),
       packets_(shape.kept_bytes, shape.max_bytes, shape.switches.has_telemetry),
-      rng_(shape.seed ^ 0xA5A5A5A5ULL),
       ports_(2 * plan.links.size()),
-      shared_used_(plan.nodes.size(), 0) {
+      shared_used_(plan.nodes.size(), 0),
+      seed_(shape.seed ^ 0xA5A5A5A5ULL) {
   for (std::uint32_t i = 0; i < ports_.size(); ++i) {
     const NetworkPlan::Link& link = plan.links[i / 2];
     Port& port = ports_[i];
@@ -162,10 +162,10 @@ void Network::transmit(std::uint32_t port, PacketId id, std::uint64_t waiting_by
   ++hops_;
   ++p.sent_packets;
   p.sent_bytes += packet.wire_bytes;
-  history_.add((static_cast<std::uint64_t>(now) << 20) ^ (static_cast<std::uint64_t>(port) << 40) ^
-               (static_cast<std::uint64_t>(packet.tuple_hash) << 8) ^
-               (static_cast<std::uint64_t>(packet.wire_bytes) << 3) ^
-               static_cast<std::uint64_t>(packet.ecn));
+  p.history.add((static_cast<std::uint64_t>(now) << 20) ^ (static_cast<std::uint64_t>(port) << 40) ^
+                (static_cast<std::uint64_t>(packet.tuple_hash) << 8) ^
+                (static_cast<std::uint64_t>(packet.wire_bytes) << 3) ^
+                static_cast<std::uint64_t>(packet.ecn));
   if ((p.waiting != 0 || p.wants_free) && !events_.is_scheduled(transmitter(port)))
     events_.schedule(transmitter(port), p.free_at);
 }
@@ -177,7 +177,8 @@ void Network::mark(std::uint32_t port, PacketId id, std::uint64_t waiting_bytes)
   if (spec_.marking == Marking::kRed && waiting_bytes <= limits.kmax_bytes) {
     const double share = static_cast<double>(waiting_bytes - limits.kmin_bytes) /
                          static_cast<double>(limits.kmax_bytes - limits.kmin_bytes);
-    if (!rng_.chance(spec_.pmax * share)) return;
+    const auto drawn = static_cast<double>(draw(port, events_.now()) >> 11) * 0x1.0p-53;
+    if (drawn >= spec_.pmax * share) return;
   }
   packet.ecn = Ecn::kCe;
   ++ports_[port].counted.marks;
@@ -217,6 +218,14 @@ void Network::on_arrival(std::uint32_t port) {
   }
 }
 
+// Random, yet the same whatever other ports do: one packet leaves or arrives at a time.
+std::uint64_t Network::draw(std::uint32_t port, Picoseconds at) const {
+  std::uint64_t z = (static_cast<std::uint64_t>(at) ^ seed_) + (port + 1) * 0x9E3779B97F4A7C15ULL;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
 bool Network::is_lost(std::uint32_t number, PacketId id) {
   Port& port = ports_[number];
   const Packet& packet = packets_[id];
@@ -227,7 +236,7 @@ bool Network::is_lost(std::uint32_t number, PacketId id) {
     if (observer_ != nullptr) tell(EventKind::kDrop, number, id, DropCause::kDown);
     return true;
   }
-  if (port.loss_below == 0 || rng_.next() >= port.loss_below) return false;
+  if (port.loss_below == 0 || draw(number, packet.arrival) >= port.loss_below) return false;
   ++port.counted.drops_loss;
   if (observer_ != nullptr) tell(EventKind::kDrop, number, id, DropCause::kLoss);
   return true;
@@ -383,6 +392,24 @@ void Network::tell(EventKind kind, std::uint32_t port, PacketId id, DropCause ca
 }
 void Network::tell(EventKind kind, std::uint32_t port) {
   observer_->on_port({.at = events_.now() - observed_from_, .kind = kind, .port = port});
+}
+
+std::uint64_t Network::history() const {
+  HistoryHash all;
+  for (const Port& port : ports_)
+    all.add(port.history.value());
+  return all.value();
+}
+
+// A transmitter's turns happen before the link, those of its wire behind it.
+std::vector<std::uint32_t> Network::places_of_actors(const NetworkPlan& plan) {
+  const auto ports = static_cast<std::uint32_t>(2 * plan.links.size());
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t port = 0; port < ports; ++port)
+    out.push_back(plan.near_end(port));
+  for (std::uint32_t port = 0; port < ports; ++port)
+    out.push_back(plan.far_end(port));
+  return out;
 }
 
 PortCounters Network::counters(std::uint32_t port) const {

@@ -18,7 +18,6 @@
 #include "sim/packet_pool.h"
 #include "sim/routing.h"
 #include "sim/simulation.h"
-#include "transport/base/rng.h"
 
 namespace spindrift::sim {
 
@@ -81,7 +80,10 @@ class Network {
 
   std::uint64_t hops() const { return hops_; }
   std::uint64_t pauses_sent() const { return pauses_sent_; }
-  std::uint64_t history() const { return history_.value(); }
+  // Over every packet that left a queue, port by port.
+  std::uint64_t history() const;
+  // Of the node where its turns happen.
+  static std::vector<std::uint32_t> places_of_actors(const NetworkPlan& plan);
   // Cycles of ports that wait for each other, of those paused for `longer_than`; each a list.
   std::vector<std::vector<std::uint32_t>> find_deadlocks(Picoseconds longer_than) const;
 
@@ -111,10 +113,11 @@ class Network {
 
     std::array<Queue, kTrafficClasses> queues{};
     std::uint64_t control_bytes = 0;  // control and trimmed ones that wait
-    std::uint64_t ingress_bytes = 0;  // data in the far end's switch that came through here
     std::uint64_t sent_packets = 0;
     std::uint64_t sent_bytes = 0;
+    HistoryHash history{};
 
+    std::uint64_t ingress_bytes = 0;  // data in the far end's switch that came through here
     std::uint64_t rate_bps = 0;
     std::uint64_t sent_bytes_before = 0;  // what was counted until the last reset
     std::uint64_t loss_below = 0;         // of 2^64
@@ -141,6 +144,7 @@ class Network {
   std::uint32_t number_of(const Port& port) const {
     return static_cast<std::uint32_t>(&port - ports_.data());
   }
+  [[nodiscard]] std::uint64_t draw(std::uint32_t port, Picoseconds at) const;
   [[nodiscard]] bool is_lost(std::uint32_t port, PacketId id);
   void drop(PacketId id);
   void take_into_ingress(std::uint32_t ingress, const Packet& packet);
@@ -164,16 +168,15 @@ class Network {
   HostSide& hosts_;
   Routing routing_;
   PacketPool packets_;
-  Rng rng_;
   std::vector<Port> ports_;
   std::vector<std::uint32_t> nic_ports_;
   std::vector<std::uint64_t> shared_used_;  // by node
+  std::uint64_t seed_;
   std::uint64_t hops_ = 0;
   std::uint64_t pauses_sent_ = 0;
   Picoseconds counted_from_ = 0;
   RunObserver* observer_ = nullptr;
   Picoseconds observed_from_ = 0;
-  HistoryHash history_;
 };
 
 }  // namespace spindrift::sim

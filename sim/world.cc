@@ -80,6 +80,7 @@ void World::make_pairs() {
     }
     Pair& pair = pairs_[at->second];
     if (!plan.after_delivery.empty()) ++pair.receives;
+    pair.requests += static_cast<std::uint32_t>((plan.bytes + kMessageBytes - 1) / kMessageBytes);
     FlowRecord record{.source = plan.source, .destination = plan.destination, .bytes = plan.bytes};
     record.ideal =
         ideal_time(network_, pair.path, frames_of(scenario_.transport, plan.bytes)) /
@@ -103,15 +104,19 @@ std::uint32_t World::window_packets() const {
 EndpointConfig World::endpoint_config(std::uint32_t host, std::uint32_t window) const {
   EndpointConfig config;
   std::uint32_t receives = 0;
-  for (const std::uint32_t pair : pairs_of_[host])
-    if (pairs_[pair].destination == host) receives = std::max(receives, pairs_[pair].receives);
+  std::uint32_t requests = 1;
+  for (const std::uint32_t index : pairs_of_[host]) {
+    const Pair& pair = pairs_[index];
+    if (pair.destination == host) receives = std::max(receives, pair.receives);
+    if (pair.source == host) requests = std::max(requests, pair.requests);
+  }
   config.max_connections = std::max(static_cast<std::uint32_t>(pairs_of_[host].size()), 1U);
   if (collective_) config.max_connections = plan_.hosts;
-  config.completion_queue = 1024;
+  config.completion_queue = collective_ ? 1024 : 128;
   config.window_packets = window;
   if (!collective_) {
     config.max_regions = 2;
-    config.send_queue = 64;
+    config.send_queue = std::min(requests, 64U);
     config.receive_queue = std::min(receives, 32768U);
     config.inline_buffers = 0;
     config.max_reads = 1;

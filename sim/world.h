@@ -39,6 +39,7 @@ class World final : public HostSide, public HostUser, public HostProgram {
     ConnId at_source{};
     ConnId at_destination{};
     std::uint32_t receives = 0;  // RECEIVEs that flows will meet
+    std::uint32_t requests = 0;  // WRITEs of all flows
     int open_ends = 0;
     Picoseconds rtt = 0;
     std::vector<std::uint32_t> path{};    // a shortest one: ports
@@ -104,6 +105,8 @@ class World final : public HostSide, public HostUser, public HostProgram {
   void apply(const FaultStep& step);
   // traffic.cc
   void begin_workload();
+  [[nodiscard]] unsigned window_bits() const;
+  void separate_places(unsigned window_bits);
   void tell(EventKind kind, std::uint32_t flow);
   void start_flow(std::uint32_t flow);
   void post(std::uint32_t flow);
@@ -148,6 +151,7 @@ class World final : public HostSide, public HostUser, public HostProgram {
   Picoseconds longest_rtt_ = 0;
   Picoseconds started_ = 0;
   Picoseconds finished_ = 0;
+  Picoseconds last_end_ = 0;  // of a flow, since started_
   std::size_t done_ = 0;
   std::uint32_t open_pairs_ = 0;
   RunObserver* observer_ = nullptr;

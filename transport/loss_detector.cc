@@ -75,6 +75,7 @@ void LossReport::blame(PathId path, PathOutcome outcome, std::uint32_t packets) 
   const PathState before = c_.paths->state(path);
   c_.paths->on_feedback({&feedback, 1}, now_, current_rto(c_));
   if (before == PathState::kBad || c_.paths->state(path) != PathState::kBad) return;
+  dark_bytes_ += c_.paths->lost_in_row_packets(path) * c_.payload_mtu;
   ++c_.counters.paths_went_bad;
   ctx_.trace_path(c_, path);
 }
@@ -82,6 +83,9 @@ void LossReport::blame(PathId path, PathOutcome outcome, std::uint32_t packets) 
 LossReport::~LossReport() {
   if (event_.lost_packets == 0) return;
   c_.flow->on_loss(event_);
+  // A path that is dark while most others deliver is no congestion: what it took comes back.
+  if (dark_bytes_ != 0 && 2 * c_.paths->usable() >= c_.paths->size())
+    c_.flow->on_signal(now_, LossWasSpurious{dark_bytes_});
   ctx_.make_ready(c_);
 }
 

@@ -44,6 +44,7 @@ class LossReport {
   Connection& c_;
   Time now_;
   LossEvent event_{};
+  std::uint64_t dark_bytes_ = 0;  // lost on paths that have just proved dark
 };
 
 // Judges all paths by time and sets LossState::next_check.

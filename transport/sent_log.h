@@ -1,12 +1,15 @@
 #pragma once
 // What was sent and is not acknowledged: a ring indexed by Psn, threaded by one list per path in
-// send order. Append, find, acknowledge and lose are O(1) and allocate nothing.
+// send order. Append, find, acknowledge and lose are O(1). Memory grows with what was ever in
+// flight at once, by doubling, so that thousands of idle connections cost little.
 //
 //   psn ring:   | 100 A | 101 A | 102 B | 103 B | 104 A |     (letters: paths)
 //   path lists:  A: 100 <-> 101 <-> 104      B: 102 <-> 103
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "spindrift/types.h"
@@ -48,22 +51,25 @@ class SentLog {
 
   // `capacity` units may be between the oldest unacknowledged and the next PSN.
   SentLog(std::uint32_t capacity, std::uint32_t path_count, Psn first)
-      : mask_(std::bit_ceil(capacity) - 1),
+      : capacity_(std::bit_ceil(capacity)),
+        mask_(0),
         units_(std::make_unique<SentUnit[]>(mask_ + 1)),
         paths_(path_count),
         oldest_(first),
         next_(first) {}
 
   bool is_full() const { return room() == 0; }
-  std::uint64_t room() const { return mask_ + 1 - (next_.value - oldest_.value); }
+  std::uint64_t room() const { return capacity_ - (next_.value - oldest_.value); }
   bool is_empty() const { return next_ == oldest_; }
   Psn next() const { return next_; }
   Psn oldest() const { return oldest_; }  // every PSN below it was acknowledged
   std::uint32_t in_flight_packets() const { return in_flight_; }
 
-  // The next PSN's unit; the caller fills kind, owner, offset and bytes, then calls sent().
+  // The next PSN's unit; the caller fills kind, owner, offset and bytes, then calls sent(). Units
+  // may move.
   SentUnit& append() {
     SPINDRIFT_DCHECK(!is_full());
+    make_place_for(1);
     SentUnit& unit = units_[next_.value & mask_];
     unit = SentUnit{};
     unit.psn = next_;
@@ -79,9 +85,11 @@ class SentLog {
     std::uint64_t delivered_before = 0;
     Time delivered_time_before{};
   };
-  // `count` units (at most room()) behind one another on `path`, sent. Returns the first.
+  // `count` units (at most room()) behind one another on `path`, sent. Returns the first. Units may
+  // move.
   SentUnit& append_run(const RunShape& shape, std::uint32_t count, PathId path, Time now) {
     SPINDRIFT_DCHECK(count != 0 && count <= room());
+    make_place_for(count);
     PathList& list = paths_[path.value];
     const auto first = static_cast<std::uint32_t>(next_.value & mask_);
     std::uint32_t previous = list.tail;
@@ -201,6 +209,9 @@ class SentLog {
   std::uint32_t path_count() const { return static_cast<std::uint32_t>(paths_.size()); }
 
  private:
+  // Once there is work.
+  static constexpr std::uint64_t kFewestUnits = 64;
+
   struct PathList {
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
@@ -208,6 +219,35 @@ class SentLog {
     std::uint64_t next_seq = 1;
   };
   SentUnit* at(std::uint32_t slot) { return slot == kNone ? nullptr : &units_[slot]; }
+  // Twice what is in flight, where that is allowed: a late copy of what was retired is told from
+  // others by its unit.
+  void make_place_for(std::uint32_t count) {
+    const std::uint64_t wanted = std::min(2 * (next_.value - oldest_.value + count), capacity_);
+    if (wanted > mask_ + 1) [[unlikely]]
+      grow(std::max(std::bit_ceil(wanted), std::min(capacity_, kFewestUnits)));
+  }
+  // Slots are PSNs modulo the size: all move, and with them what names them.
+  void grow(std::uint64_t size) {
+    const auto slot_of = [this, size](std::uint32_t old) {
+      return old == kNone ? kNone : static_cast<std::uint32_t>(units_[old].psn.value & (size - 1));
+    };
+    auto larger = std::make_unique<SentUnit[]>(size);
+    for (std::uint64_t i = 0; i <= mask_; ++i) {
+      const bool is_open = units_[i].psn >= oldest_ && units_[i].psn < next_;
+      if (!is_open && units_[i].state != SentUnit::State::kAcked) continue;
+      SentUnit& moved = larger[units_[i].psn.value & (size - 1)];
+      moved = units_[i];
+      if (moved.state != SentUnit::State::kInFlight) continue;
+      moved.previous = slot_of(moved.previous);
+      moved.next = slot_of(moved.next);
+    }
+    for (PathList& list : paths_) {
+      list.head = slot_of(list.head);
+      list.tail = slot_of(list.tail);
+    }
+    units_ = std::move(larger);
+    mask_ = size - 1;
+  }
   // `count` neighbours of one path's list.
   void unlink(const SentUnit& first, const SentUnit& last, std::uint32_t count) {
     PathList& list = paths_[first.path.value];
@@ -223,6 +263,7 @@ class SentLog {
     in_flight_ -= count;
   }
 
+  std::uint64_t capacity_;
   std::uint64_t mask_;
   std::unique_ptr<SentUnit[]> units_;
   std::vector<PathList> paths_;

@@ -70,6 +70,8 @@ struct PathChanged {
   Duration base_rtt;
   Rate link_rate;
 };
+// A reported loss that was no congestion: the bytes died on a path that has proved dark while most
+// others deliver. (Not told of late arrivals: what they give back hurts where a path is slow.)
 struct LossWasSpurious {
   std::uint64_t bytes;
 };

@@ -105,9 +105,9 @@ TEST(PathTable, ABadPathIsNotUsed) {
     EXPECT_NE(table.pick(at(2 * kRto)), kPath);
 }
 
-TEST(PathTable, FourPacketsLostInARowCondemnAPathOfShortBursts) {
+TEST(PathTable, ThreePacketsLostInARowCondemnAPathOfShortBursts) {
   PathTable table = make_table(1);
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 3; ++i) {
     EXPECT_NE(table.state(PathId{}), PathState::kBad) << i;
     (void)table.pick(at({}));
     table.on_sent(PathId{}, 1, 1000);
@@ -131,7 +131,7 @@ TEST(PathTable, TwoWholeBurstsLostCondemnAPathOfLongBursts) {
 TEST(PathTable, ADeliveryBetweenLossesStartsTheCountAgain) {
   PathTable table = make_table(16);
   for (int i = 0; i < 100; ++i) {
-    tell(table, feedback_of(kPath.value, PathOutcome::kLost, 3), at({}));
+    tell(table, feedback_of(kPath.value, PathOutcome::kLost, 2), at({}));
     tell(table, feedback_of(kPath.value, PathOutcome::kMarked, 1), at({}));
   }
   EXPECT_EQ(table.state(kPath), PathState::kSkip);

@@ -46,6 +46,43 @@ TEST(EventList, TakesAnActorBeforeThePresentSlotAfterAWaitThatEndedEarly) {
   EXPECT_EQ(list.next(kEndOfTime), 0U);
 }
 
+// Places 0 and 1 have two actors each; the fifth concerns both.
+TEST(EventList, HandsOutAWindowPlaceByPlace) {
+  EventList list(shape(5));
+  list.separate({.of_actor = {0, 0, 1, 1, 0}, .window_bits = 10, .for_all = 4});
+  list.schedule(0, 1000);
+  list.schedule(1, 300);
+  list.schedule(2, 100);
+  list.schedule(3, 1030);  // in the next window
+  EXPECT_EQ(list.next(kEndOfTime), 1U);
+  list.schedule(1, 900);  // a turn that plans another of its place
+  EXPECT_EQ(list.next(kEndOfTime), 1U);
+  EXPECT_EQ(list.next(kEndOfTime), 0U);
+  EXPECT_EQ(list.now(), 1000);
+  EXPECT_EQ(list.next(kEndOfTime), 2U);
+  EXPECT_EQ(list.now(), 100);
+  EXPECT_EQ(list.next(2000), 3U);
+  EXPECT_EQ(list.now(), 1030);
+}
+
+TEST(EventList, KeepsTheOrderOfTimeAroundATurnThatConcernsAll) {
+  EventList list(shape(5));
+  list.separate({.of_actor = {0, 0, 1, 1, 0}, .window_bits = 20, .for_all = 4});
+  list.schedule(0, 200);
+  list.schedule(1, 1000);
+  list.schedule(2, 150);
+  list.schedule(4, 1000 + 64);
+  list.schedule(3, 1000 + 65);
+  std::vector<EventList::Actor> order;
+  for (int i = 0; i < 5; ++i)
+    order.push_back(list.next(kEndOfTime));
+  EXPECT_EQ(order, (std::vector<EventList::Actor>{0, 1, 2, 4, 3}));
+  EXPECT_EQ(list.next(5000), EventList::kNobody);
+  list.schedule(0, 7000);
+  EXPECT_EQ(list.next(6900), EventList::kNobody);  // the caller's limit lies in its window
+  EXPECT_EQ(list.next(7000), 0U);
+}
+
 // Against a plain sorted map, over spans that use every level and what lies beyond.
 TEST(EventList, AgreesWithASortedMapUnderRandomUse) {
   constexpr std::uint32_t kActors = 200;

@@ -38,10 +38,10 @@ TEST(History, IsTheSameWhateverBuiltIt) {
   shared.alpha = 0.7;
   SwitchSpec paused;
   paused.has_pfc = true;
-  EXPECT_EQ(history_of({}, {}), 0xdc9dddfbafeed809U);
-  EXPECT_EQ(history_of(tree, {}), 0xf9b34681acfea66eU);
-  EXPECT_EQ(history_of(tree, shared), 0xfe8d2f147ace1061U);
-  EXPECT_EQ(history_of({}, paused), 0x2fba2228fac62febU);
+  EXPECT_EQ(history_of({}, {}), 0xcbcd358ef36ae79aU);
+  EXPECT_EQ(history_of(tree, {}), 0x84b46e8bc38ac4a1U);
+  EXPECT_EQ(history_of(tree, shared), 0x839f34657248ff43U);
+  EXPECT_EQ(history_of({}, paused), 0x96c2a3dcf5d1d6bbU);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sim/bare_network.h"
+#include "transport/base/rng.h"
 
 namespace spindrift::sim {
 namespace {

@@ -284,11 +284,16 @@ TEST_P(AdaptivePolicy, HasTheGoodputBackWithin100UsOfACut) {
   scenario.transport.path_selector = GetParam();
   scenario.sample_every = 20 * kMicrosecond;
   scenario.faults = {{.kind = FaultSpec::Kind::kDown, .from = "leaf0", .to = "spine0", .at = kCut}};
-  const Results results = run_well(scenario);
-  EXPECT_GT(last_finish(results), kMillisecond);
-  EXPECT_GT(results.total.drops_down, 0U);
-  const double soon = goodput_gbps(results, kCut + 100 * kMicrosecond, kCut + 200 * kMicrosecond);
-  const double later = goodput_gbps(results, kCut + 400 * kMicrosecond, kCut + 800 * kMicrosecond);
+  double soon = 0;
+  double later = 0;
+  constexpr std::uint64_t kSeeds = 4;
+  for (scenario.seed = 1; scenario.seed <= kSeeds; ++scenario.seed) {
+    const Results results = run_well(scenario);
+    EXPECT_GT(last_finish(results), kMillisecond);
+    EXPECT_GT(results.total.drops_down, 0U);
+    soon += goodput_gbps(results, kCut + 100 * kMicrosecond, kCut + 200 * kMicrosecond) / kSeeds;
+    later += goodput_gbps(results, kCut + 400 * kMicrosecond, kCut + 800 * kMicrosecond) / kSeeds;
+  }
   EXPECT_GT(soon, 0.92 * later) << later;
   std::printf("%s: %.0f Gb/s 100 to 200 us after the cut, %.0f later\n", GetParam(), soon, later);
 }

@@ -83,6 +83,39 @@ TEST(SentLog, KeepsPathListsInSendOrderThroughLossAndRetirement) {
   EXPECT_EQ(log.in_flight_packets(), 4U);
 }
 
+// Units move when the log grows: in flight, lost and retired ones stay what they were.
+TEST(SentLog, GrowsWithWhatIsInFlight) {
+  SentLog log(1024, 3, Psn{(1ULL << 32) - 50});
+  const Psn first = log.oldest();
+  EXPECT_EQ(log.room(), 1024U);
+  EXPECT_EQ(log.find_retired(Psn{first.value - 1}), nullptr);
+  const auto path_of = [&](std::uint64_t i) { return PathId{static_cast<std::uint16_t>(i % 3)}; };
+  for (std::uint64_t i = 0; i < 60; ++i)
+    log.sent(log.append(), path_of(i), Time(Duration(1)));
+  for (std::uint64_t i = 0; i < 20; ++i)
+    log.take_out(*log.find(Psn{first.value + i}), SentUnit::State::kAcked);
+  log.retire();
+  log.take_out(*log.find(Psn{first.value + 25}), SentUnit::State::kLost);
+  while (log.room() > 300)
+    log.append_run({.owner = 7}, 4, PathId{1}, Time(Duration(2)));
+  EXPECT_EQ(log.find_retired(Psn{first.value + 19})->state, SentUnit::State::kAcked);
+  EXPECT_EQ(log.find(Psn{first.value + 25})->state, SentUnit::State::kLost);
+  std::uint64_t in_flight = 0;
+  for (std::uint16_t path = 0; path < 3; ++path) {
+    std::uint64_t previous = 0;
+    for (SentUnit* unit = log.path_head(PathId{path}); unit != nullptr;
+         unit = log.path_next(*unit)) {
+      ASSERT_EQ(unit->path, PathId{path});
+      ASSERT_GT(unit->psn.value, previous);
+      ASSERT_EQ(log.find(unit->psn), unit);
+      previous = unit->psn.value;
+      ++in_flight;
+    }
+  }
+  EXPECT_EQ(in_flight, log.in_flight_packets());
+  EXPECT_EQ(in_flight, log.next().value - log.oldest().value - 1);
+}
+
 TEST(TimerHeap, FiresInOrderOfTimeWhateverIsMoved) {
   std::mt19937_64 rng(3);
   TimerHeap heap(50);

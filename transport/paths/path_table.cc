@@ -12,7 +12,7 @@ constexpr int kProposals = 8;
 // How many usable paths the table itself looks at to find one that is not to be skipped.
 constexpr std::uint32_t kFallBackTries = 4;
 // Fewer lost packets in a row than this never condemn a path, however short its bursts: at 1 %
-// random loss that would happen once in 10^8 packets.
+// random loss that happens once in 10^6 packets, and a probe brings it back within an RTO.
 constexpr std::uint64_t kLostInRowMin = 4;
 constexpr Duration kRtoFloor = std::chrono::microseconds(1);
 constexpr Duration kSkipMax = std::chrono::milliseconds(1);

@@ -4,7 +4,7 @@
 //
 //   GOOD --trim, loss--> SKIP (passed over once, or until a short time has passed) --> GOOD
 //   SKIP --a loss again--> SKIP (until a longer time has passed) --> GOOD
-//   GOOD/SKIP --two bursts in a row entirely lost--> BAD
+//   GOOD/SKIP --two bursts in a row entirely lost, at least three packets--> BAD
 //   BAD --a probe or any packet arrives--> GOOD    any --operator--> DENIED --operator--> GOOD
 //
 // Marks are the policy's to judge: a network that is loaded marks on every path.
@@ -72,6 +72,10 @@ class PathTable {
   }
   // When it became BAD; of a BAD path only.
   Time bad_since(PathId path) const { return paths_[path.value].bad_since; }
+  // Since anything arrived on it.
+  std::uint64_t lost_in_row_packets(PathId path) const {
+    return paths_[path.value].lost_in_row_packets;
+  }
   std::uint32_t usable() const { return usable_.size(); }  // GOOD or SKIP
   const PathCounters& counters(PathId path) const { return paths_[path.value].counters; }
   void describe(StateWriter& out) const;
