@@ -13,7 +13,7 @@ constexpr int kProposals = 8;
 constexpr std::uint32_t kFallBackTries = 4;
 // Fewer lost packets in a row than this never condemn a path, however short its bursts: at 1 %
 // random loss that happens once in 10^6 packets, and a probe brings it back within an RTO.
-constexpr std::uint64_t kLostInRowMin = 4;
+constexpr std::uint64_t kLostInRowMin = 3;
 constexpr Duration kRtoFloor = std::chrono::microseconds(1);
 constexpr Duration kSkipMax = std::chrono::milliseconds(1);
 // So that a path is in use again within 100 ms of its return.
