@@ -32,14 +32,15 @@ struct LaneConnection {
     std::vector<Sge> local{};
   };
 
-  std::uint32_t id = 0;
+  std::uint32_t id = 0;      // its place here, used again later
+  std::uint32_t number = 0;  // the id and how many were made before: late packets find no other
   FabricPeer peer{};
   Phase phase = Phase::kCalling;
   bool is_detached = false;  // dropped by its owner: it ends when the other side has heard of it
   bool is_gone = false;
   bool is_gone_told = false;
   std::string cause{};            // why it is gone
-  std::uint32_t remote_id = 0;    // the other side's, and one more; 0: not known yet
+  std::uint32_t remote_id = 0;    // the other side's number, and one more; 0: not known yet
   std::uint32_t remote_host = 0;  // which host
   std::uint16_t called = 0;       // index of our address that was called
   // Which NIC of each host the control lane uses: that of the call.

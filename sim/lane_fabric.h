@@ -171,6 +171,7 @@ class LaneFabric : public MessageFabric, public HostMedium {
   std::uint64_t timeouts_ = 0;
   std::uint64_t lanes_failed_ = 0;
   std::uint64_t resent_before_ = 0;  // by connections that are no more
+  std::uint32_t made_ = 0;           // connections, ever
 };
 
 }  // namespace spindrift::sim

@@ -69,6 +69,7 @@ Result<LaneConnection*> LaneFabric::new_connection(std::uint32_t remote_host) {
   auto c = std::make_unique<Connection>();
   c->id = free_ids_.back();
   free_ids_.pop_back();
+  c->number = (made_++ % (UINT32_MAX / kMostConnections)) * kMostConnections + c->id;
   c->peer = FabricPeer{free_peers_.back()};
   free_peers_.pop_back();
   c->remote_host = remote_host;

@@ -14,6 +14,9 @@ enum class LanePacketKind : std::uint8_t { kData, kAck, kNak };
 // Where the connection's own messages travel.
 inline constexpr std::uint16_t kControlLane = 0xffff;
 
+// Of a host at once; numbers on the wire are modulo this.
+inline constexpr std::uint32_t kMostConnections = 1U << 20U;
+
 struct LaneHeader {
   LanePacketKind kind = LanePacketKind::kData;
   LaneMessageKind message_kind = LaneMessageKind::kMessage;

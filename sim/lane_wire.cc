@@ -122,7 +122,7 @@ void LaneFabric::send(const LaneRef& from, LaneHeader header, std::uint32_t fram
   const Connection& c = *from.connection;
   header.lane = from.lane->number;
   header.to = c.remote_id;
-  header.from = c.id + 1;
+  header.from = c.number + 1;
   header.released = c.released;
   const PacketId id = network_.packets().take();
   if (!payload.empty()) network_.packets().keep_whole(id);
@@ -189,9 +189,10 @@ void LaneFabric::fail_lane(Connection& c, LaneEnd& lane) {
 LaneConnection* LaneFabric::find(const LaneHeader& header, const Packet& packet) {
   const std::uint32_t host = shape_.all_nics[packet.source].host;
   if (header.to != 0) {
-    if (header.to > connections_.size()) return nullptr;
-    Connection* c = connections_[header.to - 1].get();
-    return c != nullptr && c->remote_host == host ? c : nullptr;
+    const std::uint32_t number = header.to - 1;
+    const std::uint32_t id = number % kMostConnections;
+    Connection* c = id < connections_.size() ? connections_[id].get() : nullptr;
+    return c != nullptr && c->number == number && c->remote_host == host ? c : nullptr;
   }
   const auto known = called_.find({host, header.from});
   if (known != called_.end()) return connections_[known->second].get();

@@ -55,15 +55,16 @@ TEST(CollectiveInASimulation, SixtyFourRanksGetEveryOperationRightOverALossyNetw
       {"all_reduce", "ring"},    {"reduce_scatter", "ring"}, {"all_gather", "ring"},
       {"broadcast", "binomial"}, {"reduce", "binomial"},     {"all_to_all", "direct"},
       {"gather", "direct"},      {"scatter", "direct"},      {"barrier", "bruck"}};
+  std::uint64_t lost = 0;
   for (const auto& [operation, algorithm] : calls) {
     SCOPED_TRACE(operation);
     Scenario scenario = of(64, std::string(operation), std::string(algorithm));
     scenario.workload.bytes = 256U << 10U;
     scenario.topology.host_link.loss = 0.001;
     scenario.topology.fabric_link.loss = 0.001;
-    const Results results = must_be_right(scenario);
-    EXPECT_TRUE(results.total.drops_loss > 0 || operation == "barrier");
+    lost += must_be_right(scenario).total.drops_loss;
   }
+  EXPECT_GT(lost, 20U);
 }
 
 TEST(CollectiveInASimulation, IsNoFasterThanItsBytesAndRepeats) {
