@@ -168,8 +168,8 @@ void EventList::widen(Picoseconds until) {
   const auto slot_of = [this](Picoseconds at) {
     return static_cast<std::uint64_t>(at) >> slot_bits_;
   };
-  const std::uint64_t per_window = 1ULL << (places_.window_bits - slot_bits_);
-  std::uint64_t end = std::min((slot_now_ | (per_window - 1)) + 1, slot_of(until));
+  const auto begin = static_cast<Picoseconds>(slot_now_ << slot_bits_);
+  std::uint64_t end = std::min(slot_of(begin + places_.window), slot_of(until));
   end = std::min(end, (slot_now_ | (slots_ - 1)) + 1);
   if (is_scheduled(places_.for_all)) end = std::min(end, slot_of(due(places_.for_all)));
   if (end <= slot_now_) return;
@@ -205,7 +205,7 @@ bool EventList::take_next_place() {
 
 void EventList::separate(EventPlaces places) {
   SPINDRIFT_CHECK(places.of_actor.size() == entries_.size());
-  if (places.window_bits > slot_bits_) places_ = std::move(places);
+  if (places.window >= Picoseconds{2} << slot_bits_) places_ = std::move(places);
 }
 
 // The next used slot of a level becomes a whole turn of the level below.

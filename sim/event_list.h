@@ -27,7 +27,7 @@ struct EventListShape {
 // Who can be handed out apart from whom.
 struct EventPlaces {
   std::vector<std::uint32_t> of_actor{};
-  unsigned window_bits = 0;   // no turn plans one at another place within 2^window_bits ps
+  Picoseconds window = 0;     // no turn plans one at another place sooner
   std::uint32_t for_all = 0;  // the actor whose turns concern every place
 };
 
@@ -51,8 +51,8 @@ class EventList {
   // and time moves to `until`.
   [[nodiscard]] Actor next(Picoseconds until);
   std::uint64_t taken() const { return taken_; }
-  // Place by place from now on, in windows that begin at multiples of their length. In the middle
-  // of one now() is the present place's, and not monotonic.
+  // Place by place from now on, in windows of that length at most. In the middle of one now() is
+  // the present place's, and not monotonic.
   void separate(EventPlaces places);
 
  private:

@@ -1,6 +1,5 @@
 // Flows: posted as WRITEs when their time has come, finished when their last one completes.
 #include <algorithm>
-#include <bit>
 
 #include "sim/processor_time.h"
 #include "sim/world.h"
@@ -43,22 +42,20 @@ void World::begin_workload() {
 }
 
 // Nodes hear of each other over links alone, unless flows start each other, a program joins all
-// hosts, or somebody watches the history in its order. 0: at any time.
-unsigned World::window_bits() const {
+// hosts, or somebody watches the history in its order: then at once.
+Picoseconds World::shortest_delay() const {
   const bool is_joined =
       std::any_of(flows_.begin(), flows_.end(), [](const Flow& flow) { return flow.awaits != 0; });
   if (collective_ || observer_ != nullptr || is_joined) return 0;
   Picoseconds shortest = kEndOfTime;
   for (std::uint32_t port = 0; port < network_.port_count(); ++port)
     shortest = std::min(shortest, network_.delay_of(port));
-  return static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(shortest))) -
-         (shortest > 0 ? 1U : 0U);
+  return shortest;
 }
 
-void World::separate_places(unsigned window_bits) {
-  EventPlaces places{.of_actor = Network::places_of_actors(plan_),
-                     .window_bits = window_bits,
-                     .for_all = agenda_actor()};
+void World::separate_places(Picoseconds window) {
+  EventPlaces places{
+      .of_actor = Network::places_of_actors(plan_), .window = window, .for_all = agenda_actor()};
   for (std::uint32_t host = 0; host < plan_.hosts; ++host)
     places.of_actor.push_back(host);  // its node has the same number
   places.of_actor.push_back(0);       // the agenda is never handed out so
@@ -71,7 +68,7 @@ void World::run(const RunOptions& options) {
   const Picoseconds end =
       scenario_.end > kEndOfTime - started_ ? kEndOfTime : started_ + scenario_.end;
   begin_workload();
-  const unsigned window = window_bits();
+  const Picoseconds window = shortest_delay();
   if (window != 0 && !options.is_in_order_of_time) separate_places(window);
   std::uint64_t events = 0;
   while (done_ != flows_.size() && step(end)) {
@@ -82,12 +79,11 @@ void World::run(const RunOptions& options) {
                               .hops = network_.hops()}))
       break;
   }
-  // All places come to the end of the window, in which one may be before another.
-  const Picoseconds window_end = ((events_.now() >> window) + 1) << window;
-  while (window != 0 && step(std::min(end, window_end - 1))) {
+  const bool is_done = done_ == flows_.size();
+  finished_ = is_done ? started_ + last_end_ : events_.now();
+  // All places come to the same time: in a window one may be before another.
+  while (window != 0 && step(std::min(end, finished_ + window - 1))) {
   }
-  finished_ = events_.now();
-  if (done_ == flows_.size()) finished_ = started_ + last_end_;
   results_.run_hops = network_.hops() - hops_before;
   results_.run_seconds = processor_seconds() - before;
 }

@@ -105,8 +105,8 @@ class World final : public HostSide, public HostUser, public HostProgram {
   void apply(const FaultStep& step);
   // traffic.cc
   void begin_workload();
-  [[nodiscard]] unsigned window_bits() const;
-  void separate_places(unsigned window_bits);
+  [[nodiscard]] Picoseconds shortest_delay() const;
+  void separate_places(Picoseconds window);
   void tell(EventKind kind, std::uint32_t flow);
   void start_flow(std::uint32_t flow);
   void post(std::uint32_t flow);

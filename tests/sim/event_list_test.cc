@@ -49,7 +49,7 @@ TEST(EventList, TakesAnActorBeforeThePresentSlotAfterAWaitThatEndedEarly) {
 // Places 0 and 1 have two actors each; the fifth concerns both.
 TEST(EventList, HandsOutAWindowPlaceByPlace) {
   EventList list(shape(5));
-  list.separate({.of_actor = {0, 0, 1, 1, 0}, .window_bits = 10, .for_all = 4});
+  list.separate({.of_actor = {0, 0, 1, 1, 0}, .window = 1024, .for_all = 4});
   list.schedule(0, 1000);
   list.schedule(1, 300);
   list.schedule(2, 100);
@@ -67,7 +67,7 @@ TEST(EventList, HandsOutAWindowPlaceByPlace) {
 
 TEST(EventList, KeepsTheOrderOfTimeAroundATurnThatConcernsAll) {
   EventList list(shape(5));
-  list.separate({.of_actor = {0, 0, 1, 1, 0}, .window_bits = 20, .for_all = 4});
+  list.separate({.of_actor = {0, 0, 1, 1, 0}, .window = 1 << 20, .for_all = 4});
   list.schedule(0, 200);
   list.schedule(1, 1000);
   list.schedule(2, 150);
