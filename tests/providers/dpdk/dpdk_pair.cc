@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include <rte_ethdev.h>
 #include <unistd.h>
@@ -131,11 +132,21 @@ class Veth final : public DpdkPair {
     }
     return out;
   }
-  // The kernel needs a moment to find out that both ends are up.
-  void connect() override { usleep(100000); }
+  // The kernel looks at its links once a second at most, where many come and go: until it has found
+  // both ends up it drops what is sent.
+  void connect() override {
+    for (int tries = 0; tries < 5000 && !(is_running(0) && is_running(1)); ++tries)
+      usleep(1000);
+    usleep(10000);
+  }
   void settle() override { usleep(3000); }
 
  private:
+  bool is_running(std::size_t host) const {
+    std::string state;
+    std::ifstream("/sys/class/net/" + interface(host) + "/operstate") >> state;
+    return state == "up";
+  }
   std::string interface(std::size_t host) const {
     return "sdv" + std::to_string(getpid()) + (host == 0 ? "a" : "b") + std::to_string(serial_);
   }
