@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import tempfile
+import time
 
 from benchmark.processes import Program, Unavailable, require, run
 from benchmark.programs import MIB, PATIENCE_S, RECEIVER_CPU, SENDER_CPU, Sample
@@ -62,9 +63,18 @@ class Cable(Link):
         try:
             for interface in self._interfaces:
                 run(["ip", "link", "set", interface, "up"])
+            self._await_running()
             yield
         finally:
             run(["ip", "link", "del", near])
+
+    def _await_running(self):
+        """The kernel looks at its links once a second at most, and drops what is sent before."""
+        deadline = time.monotonic() + PATIENCE_S
+        for interface in self._interfaces:
+            state = pathlib.Path("/sys/class/net") / interface / "operstate"
+            while state.read_text().strip() != "up" and time.monotonic() < deadline:
+                time.sleep(0.01)
 
     def ends(self):
         return [("net_af_packet0", f"iface={one},blocksz=65536,framesz=16384,framecnt=256")

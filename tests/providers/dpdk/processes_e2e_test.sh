@@ -42,6 +42,13 @@ af_packet | kernel)
     exit 77
   fi
   for side in 0 1; do ip link set sdp$side$$ mtu 9000 up; done
+  # The kernel looks at its links once a second at most, and drops what is sent before.
+  for side in 0 1; do
+    for _ in $(seq 100); do
+      if [[ "$(cat /sys/class/net/sdp$side$$/operstate)" == up ]]; then break; fi
+      sleep 0.05
+    done
+  done
   ring="blocksz=65536,framesz=16384,framecnt=256"
   near="net_af_packet0 iface=sdp0$$,$ring"
   far="net_af_packet0 iface=sdp1$$,$ring"
