@@ -139,7 +139,9 @@ class Veth final : public DpdkPair {
       usleep(1000);
     usleep(10000);
   }
-  void settle() override { usleep(3000); }
+  // A thread of the kernel's carries frames where processors are busy, and has its turns to wait
+  // for.
+  void settle() override { usleep(25000); }
 
  private:
   bool is_running(std::size_t host) const {
