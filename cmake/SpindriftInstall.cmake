@@ -40,9 +40,10 @@ if(SPINDRIFT_NCCL_DEFAULT_LINK)
   install(FILES ${PROJECT_BINARY_DIR}/plugins/nccl/libnccl-net.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 # Loaded on demand (plugins/provider_modules.cc).
-if(TARGET spindrift_module_dpdk)
-  install(TARGETS spindrift_module_dpdk LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/spindrift)
-endif()
+get_property(modules GLOBAL PROPERTY SPINDRIFT_MODULES)
+foreach(module ${modules})
+  install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/spindrift)
+endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/spindrift)

@@ -39,7 +39,8 @@ Registry make_registry() {
   }
   registry.add(udp_provider());
   registry.add(shm_provider());
-  registry.add(dpdk_provider());
+  for (const ProviderInfo& info : module_providers())
+    registry.add(info);
   return registry;
 }
 
@@ -82,8 +83,8 @@ Result<std::unique_ptr<Endpoint>> open_over_fabric(const ProviderInfo& provider,
   if (!options.faults.empty() || !options.capture.empty())
     return Error(ErrorCode::kUnsupported,
                  url.scheme +
-                     " moves messages in memory: there are no packets to capture or to "
-                     "apply faults to; use udp");
+                     " is reliable by itself: there are no packets to capture or to apply faults "
+                     "to; use udp");
   auto opened = provider.open_fabric(url);
   if (!opened.ok()) return opened.error();
   for (const std::string& address : url.hosts) {

@@ -1,6 +1,5 @@
 #include "plugins/provider_modules.h"
 
-#include <array>
 #include <cstdlib>
 #include <mutex>
 
@@ -8,24 +7,34 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "providers/module/foreign_packet_io.h"
+#include "providers/module/foreign_module.h"
 
 namespace spindrift {
 namespace {
 
+// What a provider in a shared object of its own is, before that is loaded.
 struct Module {
+  enum class Brings : std::uint8_t { kPackets, kFabric };
   std::string_view name;
+  Brings brings;
+  std::string_view summary;
   std::string_view remedy;  // what to install where it cannot be loaded
+};
+
+constexpr Module kDpdk{
+    .name = "dpdk",
+    .brings = Module::Brings::kPackets,
+    .summary = "Ethernet ports driven from user space, and DPDK's memory links",
+    .remedy = "it needs DPDK (Debian: apt-get install dpdk), and a build with libdpdk-dev"};
+
+// Never destroyed: a module stays loaded.
+struct LoadedModule {
   std::mutex mutex;
   const ProviderModule* table = nullptr;
 };
-
-// Never destroyed: a module stays loaded.
-Module& dpdk_module() {
-  static auto* const one = new Module{
-      .name = "dpdk",
-      .remedy = "it needs DPDK (Debian: apt-get install dpdk), and a build with libdpdk-dev",
-      .mutex = {}};
+template <const Module& kModule>
+LoadedModule& loaded() {
+  static auto* const one = new LoadedModule;
   return *one;
 }
 
@@ -55,18 +64,18 @@ Result<const ProviderModule*> load_file(const Module& module, const std::string&
       absl::StrCat("the provider's module ", path, " cannot be used: ", status.error().message()));
 }
 
-Result<const ProviderModule*> load(Module& module) {
-  const std::lock_guard guard(module.mutex);
-  if (module.table != nullptr) return module.table;
+Result<const ProviderModule*> load(const Module& module, LoadedModule& loaded) {
+  const std::lock_guard guard(loaded.mutex);
+  if (loaded.table != nullptr) return loaded.table;
   const std::string file = absl::StrCat("libspindrift-", std::string(module.name), ".so");
   std::string looked;
   for (const std::string& folder : provider_module_folders()) {
     const std::string path = absl::StrCat(folder, "/", file);
     absl::StrAppend(&looked, looked.empty() ? "" : ", ", folder);
     if (::access(path.c_str(), F_OK) != 0) continue;
-    auto loaded = load_file(module, path);
-    if (loaded.ok()) module.table = loaded.value();
-    return loaded;
+    auto table = load_file(module, path);
+    if (table.ok()) loaded.table = table.value();
+    return table;
   }
   return Error(ErrorCode::kUnsupported,
                absl::StrCat("there is no ", file, " in ", looked, ": ", std::string(module.remedy),
@@ -82,21 +91,43 @@ std::string to_text(const Url& url) {
   return out;
 }
 
-template <Module& (*kModule)()>
-Result<std::unique_ptr<PacketIo>> open(const Url& url) {
-  const auto module = load(kModule());
+template <const Module& kModule>
+Result<std::unique_ptr<PacketIo>> open_packets(const Url& url) {
+  const auto module = load(kModule, loaded<kModule>());
   if (!module.ok()) return module.error();
-  return open_provider_module(*module.value(), to_text(url));
+  return open_packets_of(*module.value(), to_text(url));
 }
 
-template <Module& (*kModule)()>
+template <const Module& kModule>
+Result<std::unique_ptr<MessageFabric>> open_fabric(const Url& url) {
+  const auto module = load(kModule, loaded<kModule>());
+  if (!module.ok()) return module.error();
+  return open_fabric_of(*module.value(), to_text(url));
+}
+
+template <const Module& kModule>
 Status probe() {
-  const auto module = load(kModule());
+  const auto module = load(kModule, loaded<kModule>());
   if (!module.ok()) return module.error();
   return probe_provider_module(*module.value());
 }
 
+template <const Module& kModule>
+constexpr ProviderInfo info_of() {
+  ProviderInfo info{.name = kModule.name, .summary = kModule.summary, .probe = probe<kModule>};
+  if constexpr (kModule.brings == Module::Brings::kPackets)
+    info.open = open_packets<kModule>;
+  else
+    info.open_fabric = open_fabric<kModule>;
+  return info;
+}
+
 }  // namespace
+
+std::span<const ProviderInfo> module_providers() {
+  static constexpr ProviderInfo kAll[] = {info_of<kDpdk>()};
+  return kAll;
+}
 
 ListenAddresses listen_addresses(const std::string& address, std::uint16_t device_port) {
   const std::string scheme = address.substr(0, address.find("://"));
@@ -130,15 +161,6 @@ std::vector<std::string> provider_module_folders() {
     out.push_back(folder + "/../" SPINDRIFT_LIBRARY_FOLDER "/spindrift");
   }
   return out;
-}
-
-const ProviderInfo& dpdk_provider() {
-  static constexpr ProviderInfo kInfo{
-      .name = "dpdk",
-      .summary = "Ethernet ports driven from user space, and DPDK's memory links",
-      .open = open<dpdk_module>,
-      .probe = probe<dpdk_module>};
-  return kInfo;
 }
 
 }  // namespace spindrift

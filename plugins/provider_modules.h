@@ -2,6 +2,7 @@
 // Providers that come as shared objects of their own, libspindrift-NAME.so, because of what they
 // need installed. Loaded when an address or `spindrift info` asks for one, and kept for ever.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace spindrift {
 
-// The scheme "dpdk".
-const ProviderInfo& dpdk_provider();
+// One for each module that there may be, whether it is installed or not.
+std::span<const ProviderInfo> module_providers();
 
 // Whether addresses of this scheme, where they open an endpoint, name devices, whose IP addresses
 // are among the options ("dpdk://net_memif0?ip=10.0.0.1/24"). Where they listen or connect, they

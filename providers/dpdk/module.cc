@@ -1,24 +1,19 @@
 // What libspindrift-dpdk.so exports.
 #include <memory>
-#include <new>
-
-#include "spindrift/version.h"
 
 #include "providers/dpdk/device_options.h"
 #include "providers/dpdk/dpdk_io.h"
 #include "providers/dpdk/eal.h"
-#include "providers/module/export_packet_io.h"
-#include "providers/module/provider_module.h"
+#include "providers/module/export_module.h"
 
 namespace spindrift {
 namespace {
 
 // DPDK itself is there, or this module would not have been loaded; whether a device works shows
 // when it is opened.
-bool probe(const ModuleErrorSink* sink) {
-  if (is_eal_usable()) return true;
-  report(*sink, Error(ErrorCode::kUnsupported, "this process was forked after DPDK had started"));
-  return false;
+Status probe() {
+  if (is_eal_usable()) return ok_status();
+  return Error(ErrorCode::kUnsupported, "this process was forked after DPDK had started");
 }
 
 // Every address of the devices is a rail.
@@ -33,45 +28,22 @@ Status add_rails(PacketIo& io, const std::vector<DeviceOptions>& devices) {
   return ok_status();
 }
 
-void* open(const char* text, std::size_t bytes, const ModuleErrorSink* sink) {
-  try {
-    const auto url = parse_url({text, bytes});
-    if (!url.ok()) {
-      report(*sink, url.error());
-      return nullptr;
-    }
-    const auto devices = parse_device_options(url.value());
-    if (!devices.ok()) {
-      report(*sink, devices.error());
-      return nullptr;
-    }
-    auto io = open_dpdk(devices.value());
-    if (!io.ok()) {
-      report(*sink, io.error());
-      return nullptr;
-    }
-    const Status rails = add_rails(*io.value(), devices.value());
-    if (rails.ok()) return std::move(io).value().release();
-    report(*sink, rails.error());
-  } catch (const std::bad_alloc&) {
-    report(*sink, Error(ErrorCode::kNoMemory, "out of memory"));
-  }
-  return nullptr;
+Result<std::unique_ptr<PacketIo>> open(const Url& url) {
+  const auto devices = parse_device_options(url);
+  if (!devices.ok()) return devices.error();
+  auto io = open_dpdk(devices.value());
+  if (!io.ok()) return io.error();
+  const Status rails = add_rails(*io.value(), devices.value());
+  if (!rails.ok()) return rails.error();
+  return io;
 }
+
+constexpr ProviderInfo kDpdk{.name = "dpdk", .summary = {}, .open = open, .probe = probe};
 
 }  // namespace
 }  // namespace spindrift
 
 extern "C" __attribute__((visibility("default"))) const spindrift::ProviderModule*
 spindrift_provider_module() {
-  static const spindrift::ProviderModule module = [] {
-    spindrift::ProviderModule out;
-    out.library_version = spindrift::kVersion.data();
-    out.name = "dpdk";
-    out.probe = spindrift::probe;
-    out.open = spindrift::open;
-    out.packet_io = spindrift::packet_io_functions();
-    return out;
-  }();
-  return &module;
+  return spindrift::exported_module<spindrift::kDpdk>();
 }

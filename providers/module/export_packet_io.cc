@@ -1,9 +1,10 @@
 #include "providers/module/export_packet_io.h"
 
-#include <algorithm>
-#include <new>
-#include <string>
 #include <vector>
+
+#include "spindrift/provider.h"
+
+#include "providers/module/export_call.h"
 
 namespace spindrift {
 namespace {
@@ -13,25 +14,6 @@ PacketIo& io(void* self) {
 }
 const PacketIo& io(const void* self) {
   return *static_cast<const PacketIo*>(self);
-}
-
-// No exception leaves: set-up calls may run out of memory.
-template <class Call>
-bool guarded(const ModuleErrorSink& sink, const Call& call) {
-  try {
-    const auto result = call();
-    if (result.ok()) return true;
-    report(sink, result.error());
-  } catch (const std::bad_alloc&) {
-    report(sink, Error(ErrorCode::kNoMemory, "out of memory"));
-  }
-  return false;
-}
-
-template <class T>
-std::size_t copy_out(std::span<const T> from, T* out, std::size_t capacity) {
-  std::copy_n(from.begin(), std::min(from.size(), capacity), out);
-  return from.size();
 }
 
 void write_caps(const void* self, ModuleCaps* out) {
@@ -74,25 +56,7 @@ bool open_entropies(void* self, std::uint16_t rail, std::uint16_t count,
   return guarded(*sink, [&] { return io(self).open_entropies(rail, count); });
 }
 
-class Counters final : public CounterWriter {
- public:
-  using Write = void (*)(void* to, const char* name, std::size_t bytes, std::uint64_t value);
-  Counters(Write write, void* to) : write_(write), to_(to) {}
-  void counter(std::string_view name, std::uint64_t value) override {
-    write_(to_, name.data(), name.size(), value);
-  }
-
- private:
-  Write write_;
-  void* to_;
-};
-
 }  // namespace
-
-void report(const ModuleErrorSink& sink, const Error& error) {
-  sink.report(sink.to, static_cast<std::uint32_t>(error.code()), error.message().data(),
-              error.message().size());
-}
 
 ModulePacketIo packet_io_functions() {
   ModulePacketIo out;
@@ -137,8 +101,8 @@ ModulePacketIo packet_io_functions() {
     return copy_out(std::span<const int>(all), to, capacity);
   };
   out.has_unsent = [](const void* self) { return io(self).has_unsent(); };
-  out.counters = [](const void* self, Counters::Write write, void* to) {
-    Counters writer(write, to);
+  out.counters = [](const void* self, ExportedCounters::Write write, void* to) {
+    ExportedCounters writer(write, to);
     io(self).counters(writer);
   };
   return out;

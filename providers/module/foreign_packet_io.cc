@@ -1,31 +1,11 @@
 #include "providers/module/foreign_packet_io.h"
 
-#include <array>
-#include <optional>
 #include <vector>
 
-#include "spindrift/version.h"
+#include "providers/module/taken_error.h"
 
 namespace spindrift {
 namespace {
-
-// Takes the error of one call.
-class TakenError {
- public:
-  ModuleErrorSink sink() { return {.report = take, .to = this}; }
-  Error error() const {
-    return error_.value_or(Error(ErrorCode::kIo, "the provider's module does not say why"));
-  }
-
- private:
-  static void take(void* to, std::uint32_t code, const char* text, std::size_t bytes) {
-    const auto known = code <= static_cast<std::uint32_t>(ErrorCode::kIo)
-                           ? static_cast<ErrorCode>(code)
-                           : ErrorCode::kIo;
-    static_cast<TakenError*>(to)->error_.emplace(known, std::string(text, bytes));
-  }
-  std::optional<Error> error_;
-};
 
 class ForeignPacketIo final : public PacketIo {
  public:
@@ -98,10 +78,10 @@ void ForeignPacketIo::refresh() {
 }
 
 Result<std::uint16_t> ForeignPacketIo::add_rail(const NetAddress& local) {
-  TakenError taken;
-  const ModuleErrorSink sink = taken.sink();
   std::uint16_t rail = 0;
-  if (!call_.add_rail(self_, &local, &rail, &sink)) return taken.error();
+  const Status added = called(
+      [&](const ModuleErrorSink* sink) { return call_.add_rail(self_, &local, &rail, sink); });
+  if (!added.ok()) return added.error();
   refresh();
   return rail;
 }
@@ -113,18 +93,16 @@ std::vector<NetAddress> ForeignPacketIo::expand(const NetAddress& wildcard) cons
 }
 
 Result<NetAddress> ForeignPacketIo::source_for(const NetAddress& remote) const {
-  TakenError taken;
-  const ModuleErrorSink sink = taken.sink();
   NetAddress source;
-  if (!call_.source_for(self_, &remote, &source, &sink)) return taken.error();
+  const Status found = called(
+      [&](const ModuleErrorSink* sink) { return call_.source_for(self_, &remote, &source, sink); });
+  if (!found.ok()) return found.error();
   return source;
 }
 
 Status ForeignPacketIo::open_entropies(std::uint16_t rail, std::uint16_t count) {
-  TakenError taken;
-  const ModuleErrorSink sink = taken.sink();
-  if (!call_.open_entropies(self_, rail, count, &sink)) return taken.error();
-  return ok_status();
+  return called(
+      [&](const ModuleErrorSink* sink) { return call_.open_entropies(self_, rail, count, sink); });
 }
 
 void ForeignPacketIo::append_wait_fds(std::vector<int>& out) const {
@@ -142,51 +120,10 @@ void ForeignPacketIo::counters(CounterWriter& out) const {
       &out);
 }
 
-bool has_all_functions(const ModulePacketIo& io) {
-  // All are pointers to functions, and nothing else.
-  using Pointers = std::array<void*, sizeof(ModulePacketIo) / sizeof(void*)>;
-  for (const void* pointer : std::bit_cast<Pointers>(io))
-    if (pointer == nullptr) return false;
-  return true;
-}
-
 }  // namespace
 
-Status check_provider_module(const ProviderModule* module, std::string_view name) {
-  const ProviderModule ours;
-  if (module == nullptr) return Error(ErrorCode::kUnsupported, "it offers no provider");
-  const bool is_same_build =
-      module->struct_size == ours.struct_size && module->version == ours.version &&
-      module->rx_packet_bytes == ours.rx_packet_bytes &&
-      module->tx_packet_bytes == ours.tx_packet_bytes &&
-      module->io_error_bytes == ours.io_error_bytes &&
-      module->packet_io_bytes == ours.packet_io_bytes && module->caps_bytes == ours.caps_bytes &&
-      module->library_version != nullptr && module->library_version == kVersion;
-  if (!is_same_build)
-    return Error(ErrorCode::kUnsupported, "it belongs to another version of the library than " +
-                                              std::string(kVersion) +
-                                              "; install both from one build");
-  if (module->name == nullptr || module->name != name)
-    return Error(ErrorCode::kUnsupported, "it is not the provider " + std::string(name));
-  if (module->open == nullptr || module->probe == nullptr || !has_all_functions(module->packet_io))
-    return Error(ErrorCode::kUnsupported, "a function is missing in its table");
-  return ok_status();
-}
-
-Status probe_provider_module(const ProviderModule& module) {
-  TakenError taken;
-  const ModuleErrorSink sink = taken.sink();
-  if (!module.probe(&sink)) return taken.error();
-  return ok_status();
-}
-
-Result<std::unique_ptr<PacketIo>> open_provider_module(const ProviderModule& module,
-                                                       const std::string& url) {
-  TakenError taken;
-  const ModuleErrorSink sink = taken.sink();
-  void* self = module.open(url.data(), url.size(), &sink);
-  if (self == nullptr) return taken.error();
-  return std::unique_ptr<PacketIo>(std::make_unique<ForeignPacketIo>(module, self));
+std::unique_ptr<PacketIo> make_foreign_packet_io(const ProviderModule& module, void* self) {
+  return std::make_unique<ForeignPacketIo>(module, self);
 }
 
 }  // namespace spindrift

@@ -1,23 +1,15 @@
 #pragma once
-// The library's side of the border: a PacketIo whose functions are those of a module, and the
-// judgement of its table.
+// The library's side of the border: a PacketIo whose functions are those of a module. Internal to
+// providers/module.
 #include <memory>
-#include <string>
-#include <string_view>
 
 #include "spindrift/provider.h"
-#include "spindrift/result.h"
 
 #include "providers/module/provider_module.h"
 
 namespace spindrift {
 
-// What is wrong with a table (built from another source, nameless, ...); ok: nothing.
-Status check_provider_module(const ProviderModule* module, std::string_view name);
-
-Status probe_provider_module(const ProviderModule& module);
-// `module` must outlive what it returns.
-Result<std::unique_ptr<PacketIo>> open_provider_module(const ProviderModule& module,
-                                                       const std::string& url);
+// Over what the module's `open` gave.
+std::unique_ptr<PacketIo> make_foreign_packet_io(const ProviderModule& module, void* self);
 
 }  // namespace spindrift

@@ -9,23 +9,35 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
+#include "spindrift/message_fabric.h"
 #include "spindrift/provider.h"
 
 namespace spindrift {
 
-inline constexpr std::uint32_t kProviderModuleVersion = 1;
+inline constexpr std::uint32_t kProviderModuleVersion = 2;
 inline constexpr const char* kProviderModuleSymbol = "spindrift_provider_module";
 
 static_assert(std::is_trivially_copyable_v<RxPacket> && std::is_standard_layout_v<RxPacket>);
 static_assert(std::is_trivially_copyable_v<TxPacket> && std::is_standard_layout_v<TxPacket>);
 static_assert(std::is_trivially_copyable_v<IoError> && std::is_standard_layout_v<IoError>);
 static_assert(std::is_trivially_copyable_v<NetAddress> && std::is_standard_layout_v<NetAddress>);
+static_assert(std::is_trivially_copyable_v<FabricOp> && std::is_standard_layout_v<FabricOp>);
+static_assert(std::is_trivially_copyable_v<FabricCompletion> &&
+              std::is_standard_layout_v<FabricCompletion>);
+static_assert(std::is_trivially_copyable_v<FabricStatus>);
 
 // Where an error goes: valid during the call. `code` is an ErrorCode.
 struct ModuleErrorSink {
   void (*report)(void* to, std::uint32_t code, const char* text, std::size_t bytes) = nullptr;
+  void* to = nullptr;
+};
+
+// Where texts go, as many as there are; each valid during its call.
+struct ModuleTextSink {
+  void (*take)(void* to, std::string_view text) = nullptr;
   void* to = nullptr;
 };
 
@@ -78,6 +90,70 @@ struct ModulePacketIo {
                    void* to) = nullptr;
 };
 
+// FabricCaps without its name.
+struct ModuleFabricCaps {
+  std::uint32_t max_peers = 0;
+  std::uint32_t max_payload_bytes = 0;
+  std::uint32_t max_read_bytes = 0;
+  std::uint32_t read_from_bytes = 0;
+  std::uint32_t max_held = 0;
+  std::uint32_t max_lanes = 0;
+  std::uint64_t link_rate_bps = 0;
+};
+
+// FabricEvent; what it points to is valid during the call that brings it.
+struct ModuleFabricEvent {
+  FabricEvent::Kind kind = FabricEvent::Kind::kRequest;
+  std::uint16_t address = 0;
+  FabricPeer peer{};
+  std::span<const std::byte> hello{};
+  std::string_view cause{};
+};
+struct ModuleEventSink {
+  void (*take)(void* to, const ModuleFabricEvent* event) = nullptr;
+  void* to = nullptr;
+};
+
+// One per function of MessageFabric, with `self` in front. Functions that may fail return false
+// after having reported why.
+struct ModuleMessageFabric {
+  void (*destroy)(void* self) = nullptr;
+  void (*caps)(const void* self, ModuleFabricCaps* out) = nullptr;
+  std::int64_t (*now_ns)(const void* self) = nullptr;
+  bool (*add_address)(void* self, std::string_view address, std::uint16_t* index,
+                      const ModuleErrorSink* sink) = nullptr;
+  void (*addresses)(const void* self, const ModuleTextSink* sink) = nullptr;
+  bool (*check_address)(const void* self, std::string_view address,
+                        const ModuleErrorSink* sink) = nullptr;
+  bool (*connect)(void* self, std::string_view address, std::span<const std::byte> hello,
+                  FabricPeer* peer, const ModuleErrorSink* sink) = nullptr;
+  bool (*accept)(void* self, FabricPeer peer, std::span<const std::byte> hello,
+                 const ModuleErrorSink* sink) = nullptr;
+  void (*refuse)(void* self, FabricPeer peer, std::span<const std::byte> hello) = nullptr;
+  void (*drop)(void* self, FabricPeer peer) = nullptr;
+  void (*describe_peer)(const void* self, FabricPeer peer, const ModuleTextSink* sink) = nullptr;
+  void (*reach)(const void* self, FabricPeer peer, MessageFabric::Reach* out) = nullptr;
+  // At most `most` of them; how many there were.
+  std::size_t (*poll_events)(void* self, std::size_t most, const ModuleEventSink* sink) = nullptr;
+  bool (*add_region)(void* self, LocalKey region, std::span<std::byte> bytes,
+                     const ModuleErrorSink* sink) = nullptr;
+  void (*remove_region)(void* self, LocalKey region) = nullptr;
+  void (*offer)(const void* self, const Sge* piece, RemoteSpan* out) = nullptr;
+  std::size_t (*post)(void* self, const FabricOp* ops, std::size_t count) = nullptr;
+  std::size_t (*poll)(void* self, FabricCompletion* out, std::size_t count) = nullptr;
+  void (*release)(void* self, const FabricCompletion* message) = nullptr;
+  void (*last_error)(const void* self, FabricPeer peer, const ModuleTextSink* sink) = nullptr;
+  void (*set_status)(void* self, FabricPeer peer, const FabricStatus* status) = nullptr;
+  void (*status)(const void* self, FabricPeer peer, FabricStatus* out) = nullptr;
+  std::size_t (*wait_fds)(const void* self, int* out, std::size_t capacity) = nullptr;
+  bool (*arm)(void* self) = nullptr;
+  void (*counters)(const void* self,
+                   void (*write)(void* to, const char* name, std::size_t bytes,
+                                 std::uint64_t value),
+                   void* to) = nullptr;
+};
+
+// A module moves packets (`open`), is a reliable medium (`open_fabric`), or both.
 struct ProviderModule {
   std::size_t struct_size = sizeof(ProviderModule);
   std::uint32_t version = kProviderModuleVersion;
@@ -86,6 +162,10 @@ struct ProviderModule {
   std::uint32_t io_error_bytes = sizeof(IoError);
   std::uint32_t packet_io_bytes = sizeof(ModulePacketIo);
   std::uint32_t caps_bytes = sizeof(ModuleCaps);
+  std::uint32_t fabric_op_bytes = sizeof(FabricOp);
+  std::uint32_t fabric_completion_bytes = sizeof(FabricCompletion);
+  std::uint32_t fabric_bytes = sizeof(ModuleMessageFabric);
+  std::uint32_t fabric_caps_bytes = sizeof(ModuleFabricCaps);
   const char* library_version = nullptr;  // kVersion, ended by zero
   const char* name = nullptr;             // the scheme
   // Whether this host can use it; says why not.
@@ -93,6 +173,8 @@ struct ProviderModule {
   // `url` is what the user wrote, "dpdk://...". Null after having reported why.
   void* (*open)(const char* url, std::size_t bytes, const ModuleErrorSink* sink) = nullptr;
   ModulePacketIo packet_io{};
+  void* (*open_fabric)(const char* url, std::size_t bytes, const ModuleErrorSink* sink) = nullptr;
+  ModuleMessageFabric fabric{};
 };
 
 using ProviderModuleEntry = const ProviderModule* (*)();

@@ -11,6 +11,8 @@
 
 #include "spindrift/message_fabric.h"
 
+#include "providers/module/export_module.h"
+#include "providers/module/foreign_module.h"
 #include "providers/shm/shm_fabric.h"
 #include "tests/sim/lane_world.h"
 
@@ -50,6 +52,22 @@ struct SimulatedPair final : public FabricPair {
   sim::LaneWorld world;
 };
 
+constexpr ProviderInfo kShmModule{
+    .name = "shm",
+    .summary = {},
+    .probe = [] { return ok_status(); },
+    .open_fabric = [](const Url& /*url*/) { return open_shm({.ring_bytes = 65536}); }};
+
+// Shared memory as if it came from a module: all goes through a ForeignMessageFabric.
+std::unique_ptr<FabricPair> pair_behind_border() {
+  const ProviderModule* module = exported_module<kShmModule>();
+  EXPECT_TRUE(check_provider_module(module, "shm").ok());
+  auto pair = std::make_unique<FabricPair>();
+  for (auto* side : {&pair->a, &pair->b})
+    *side = std::move(open_fabric_of(*module, "shm://").value());
+  return pair;
+}
+
 std::vector<FabricWorld> fabric_worlds() {
   const auto shm = [](SingleCopy single_copy) {
     return [single_copy] {
@@ -67,6 +85,7 @@ std::vector<FabricWorld> fabric_worlds() {
   };
   return {{"shm", shm(SingleCopy::kAuto)},
           {"shm_copying", shm(SingleCopy::kOff)},
+          {"module", pair_behind_border},
           {"sim_lanes", lanes(0)},
           {"sim_lanes_lossy", lanes(0.02)}};
 }

@@ -11,7 +11,7 @@
 
 #include "providers/memory/memory_network.h"
 #include "providers/module/export_packet_io.h"
-#include "providers/module/foreign_packet_io.h"
+#include "providers/module/foreign_module.h"
 #include "providers/udp/udp_io.h"
 #include "providers/wrap/fault_io.h"
 #include "providers/wrap/pcap_io.h"
@@ -84,7 +84,7 @@ class FaultWorld final : public MemoryWorld {
   }
 };
 
-// Through the border to shared objects, as if the memory network were in one.
+// As if the memory network were in a shared object: all goes through a ForeignPacketIo.
 class ModuleWorld final : public MemoryWorld {
  public:
   ModuleWorld() : MemoryWorld(false) {}
@@ -99,7 +99,7 @@ class ModuleWorld final : public MemoryWorld {
     };
     module.packet_io = packet_io_functions();
     EXPECT_TRUE(check_provider_module(&module, "memory").ok());
-    return std::move(open_provider_module(module, "memory://")).value();
+    return std::move(open_packets_of(module, "memory://")).value();
   }
 
  private:

@@ -1,12 +1,13 @@
 // Tables of modules that must not be used are refused, with the reason.
-#include "providers/module/foreign_packet_io.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "spindrift/version.h"
 
+#include "providers/module/export_call.h"
+#include "providers/module/export_message_fabric.h"
 #include "providers/module/export_packet_io.h"
+#include "providers/module/foreign_module.h"
 
 namespace spindrift {
 namespace {
@@ -40,7 +41,7 @@ TEST(ProviderModule, OfThisBuildIsTaken) {
 
 TEST(ProviderModule, OfAnotherBuildIsRefused) {
   ProviderModule module = good();
-  module.version = 2;
+  module.version = 99;
   EXPECT_THAT(refusal(module), HasSubstr("another version"));
   module = good();
   module.rx_packet_bytes += 8;
@@ -54,7 +55,29 @@ TEST(ProviderModule, OfAnotherBuildIsRefused) {
   module = good();
   module.packet_io.release = nullptr;
   EXPECT_THAT(refusal(module), HasSubstr("function is missing"));
+  module = good();
+  module.fabric_completion_bytes += 8;
+  EXPECT_THAT(refusal(module), HasSubstr("another version"));
   EXPECT_FALSE(check_provider_module(nullptr, "foo").ok());
+}
+
+TEST(ProviderModule, BringsPacketsOrAReliableMediumOrBoth) {
+  ProviderModule module = good();
+  const auto fabric = open_fabric_of(module, "foo://x");
+  ASSERT_FALSE(fabric.ok());
+  EXPECT_EQ(fabric.error().message(), "the module of foo brings no reliable medium");
+  module.open_fabric = module.open;
+  EXPECT_THAT(refusal(module), HasSubstr("function is missing"));
+  module.fabric = message_fabric_functions();
+  EXPECT_EQ(refusal(module), "");
+  module.open = nullptr;
+  module.packet_io = {};
+  EXPECT_EQ(refusal(module), "");
+  const auto packets = open_packets_of(module, "foo://x");
+  ASSERT_FALSE(packets.ok());
+  EXPECT_EQ(packets.error().message(), "the module of foo brings no provider of packets");
+  module.open_fabric = nullptr;
+  EXPECT_THAT(refusal(module), HasSubstr("function is missing"));
 }
 
 TEST(ProviderModule, GivesItsOwnErrors) {
@@ -63,7 +86,7 @@ TEST(ProviderModule, GivesItsOwnErrors) {
   ASSERT_FALSE(probed.ok());
   EXPECT_EQ(probed.error().code(), ErrorCode::kUnavailable);
   EXPECT_EQ(probed.error().message(), "no foo is plugged in");
-  const auto opened = open_provider_module(module, "foo://x");
+  const auto opened = open_packets_of(module, "foo://x");
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(opened.error().message(), "nothing at foo://x");
