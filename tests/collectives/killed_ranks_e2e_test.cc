@@ -56,9 +56,24 @@ bool is_right(Communicator& communicator) {
   return !testing::Test::HasFailure() && communicator.barrier().ok();
 }
 
-int rank_main(const Setting& setting, std::uint32_t rank, const std::string& store_address) {
+// What the ranks and the one that starts them tell each other.
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+};
+Pipe make_pipe() {
+  std::array<int, 2> ends{-1, -1};
+  EXPECT_EQ(::pipe(ends.data()), 0);
+  return {.read_end = ends[0], .write_end = ends[1]};
+}
+
+int rank_main(const Setting& setting, std::uint32_t rank, const std::string& store_address,
+              int works) {
   auto store = TcpStore::connect(store_address, kPatience);
-  if (!store.ok()) return kWrong;
+  if (!store.ok()) {
+    std::fprintf(stderr, "rank %u: %s\n", rank, store.error().message().c_str());
+    return kWrong;
+  }
   GroupOptions options;
   options.provider = setting.provider;
   options.open.faults = setting.faults;
@@ -67,8 +82,12 @@ int rank_main(const Setting& setting, std::uint32_t rank, const std::string& sto
   options.communicator.setup_timeout = kPatience;
   options.communicator.stall_timeout = kPatience;
   auto opened = open_group(*store.value(), options);
-  if (!opened.ok()) return kWrong;
+  if (!opened.ok()) {
+    std::fprintf(stderr, "rank %u: %s\n", rank, opened.error().message().c_str());
+    return kWrong;
+  }
   Communicator& world = *opened.value().communicator;
+  if (!world.barrier().ok() || ::write(works, "w", 1) != 1) return kWrong;
   const Status status = work_until_failure(world, setting.seed);
   const std::string& message = status.error().message();
   if (!world.failure() || !world.failure()->rank) {
@@ -93,38 +112,56 @@ int rank_main(const Setting& setting, std::uint32_t rank, const std::string& sto
   return is_right(*rest.value()) ? kNamed + static_cast<int>(failed) : kWrong;
 }
 
-// The address of the store comes through a pipe, since the children are there before it is.
-pid_t start_rank(const Setting& setting, std::uint32_t rank, int& address_pipe) {
-  std::array<int, 2> ends{};
-  if (::pipe(ends.data()) != 0) return -1;
+// The address of the store comes through a pipe, since the children are there before it is. Each
+// writes a byte to `works` once it is a member of the group.
+pid_t start_rank(const Setting& setting, std::uint32_t rank, Pipe& address, const Pipe& works) {
+  address = make_pipe();
   const pid_t child = ::fork();
   if (child == 0) {
-    ::close(ends[1]);
+    ::close(address.write_end);
+    ::close(works.read_end);
     std::array<char, 64> text{};
-    const ssize_t length = ::read(ends[0], text.data(), text.size());
+    const ssize_t length = ::read(address.read_end, text.data(), text.size());
     if (length <= 0) ::_exit(kWrong);
-    ::_exit(rank_main(setting, rank, std::string(text.data(), static_cast<std::size_t>(length))));
+    ::_exit(rank_main(setting, rank, std::string(text.data(), static_cast<std::size_t>(length)),
+                      works.write_end));
   }
-  ::close(ends[0]);
-  address_pipe = ends[1];
+  ::close(address.read_end);
   return child;
+}
+
+// False: a rank ended before all of them worked.
+bool wait_until_all_work(const Setting& setting, const Pipe& works) {
+  ::close(works.write_end);
+  std::uint32_t working = 0;
+  std::array<char, 8> bytes{};
+  while (working < setting.ranks) {
+    const ssize_t count = ::read(works.read_end, bytes.data(), bytes.size());
+    if (count <= 0) break;
+    working += static_cast<std::uint32_t>(count);
+  }
+  ::close(works.read_end);
+  return working == setting.ranks;
 }
 
 void kill_one_of(const Setting& setting) {
   Rng rng(setting.seed);
   std::vector<pid_t> children;
-  std::vector<int> pipes(setting.ranks);
+  std::vector<Pipe> pipes(setting.ranks);
+  const Pipe works = make_pipe();
   for (std::uint32_t rank = 0; rank < setting.ranks; ++rank)
-    children.push_back(start_rank(setting, rank, pipes[rank]));
+    children.push_back(start_rank(setting, rank, pipes[rank], works));
   const auto server = TcpStoreServer::start("127.0.0.1:0");
   ASSERT_TRUE(server.ok());
-  for (const int pipe : pipes) {
+  for (const Pipe& pipe : pipes) {
     const std::string& address = server.value()->address();
-    ASSERT_EQ(::write(pipe, address.data(), address.size()), static_cast<ssize_t>(address.size()));
-    ::close(pipe);
+    ASSERT_EQ(::write(pipe.write_end, address.data(), address.size()),
+              static_cast<ssize_t>(address.size()));
+    ::close(pipe.write_end);
   }
+  EXPECT_TRUE(wait_until_all_work(setting, works)) << "seed " << setting.seed;
   const auto victim = static_cast<std::uint32_t>(rng.below(setting.ranks));
-  std::this_thread::sleep_for(std::chrono::milliseconds(400 + rng.below(600)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(rng.below(400)));
   ::kill(children[victim], SIGKILL);
   for (std::uint32_t rank = 0; rank < setting.ranks; ++rank) {
     int status = 0;

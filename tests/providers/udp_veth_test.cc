@@ -34,6 +34,8 @@ class UdpVeth : public ::testing::TestWithParam<int> {
     ASSERT_TRUE(run("ip -n " + names_[1] + " addr add 10.77.0.2/24 dev vb"));
     ASSERT_TRUE(run("ip -n " + names_[0] + " link set va mtu " + mtu + " up"));
     ASSERT_TRUE(run("ip -n " + names_[1] + " link set vb mtu " + mtu + " up"));
+    wait_for_link(0, "va");
+    wait_for_link(1, "vb");
     sender_ = open_in(0, "10.77.0.1:0");
     receiver_ = open_in(1, "10.77.0.2:0");
   }
@@ -46,6 +48,17 @@ class UdpVeth : public ::testing::TestWithParam<int> {
     }
     for (const std::string& name : names_)
       run("ip netns del " + name);
+  }
+
+  // The kernel looks at its links once a second at most, where many come and go: until it has found
+  // both ends up it drops what is sent.
+  void wait_for_link(std::size_t side, const std::string& name) {
+    const std::string shows = "ip -n " + names_[side] + " link show dev " + name;
+    for (int tries = 0; tries < 1000; ++tries) {
+      if (run(shows + " | grep 'state UP'")) return;
+      usleep(5000);
+    }
+    FAIL() << name << " did not come up";
   }
 
   // A socket stays in the namespace in which it was opened.
@@ -76,13 +89,16 @@ class UdpVeth : public ::testing::TestWithParam<int> {
     sender_->send(packets);
   }
 
-  std::size_t receive(std::size_t bytes) {
+  // Until `expected` have come and a moment brought no more.
+  std::size_t receive(std::size_t expected, std::size_t bytes) {
+    constexpr int kPatienceMs = 5000;
+    constexpr int kMomentMs = 100;
     std::vector<int> fds;
     receiver_->append_wait_fds(fds);
     std::size_t total = 0;
     for (;;) {
       pollfd wait{fds[0], POLLIN, 0};
-      if (poll(&wait, 1, 100) <= 0) return total;
+      if (poll(&wait, 1, total < expected ? kPatienceMs : kMomentMs) <= 0) return total;
       std::array<RxPacket, 64> packets{};
       const std::size_t count = receiver_->receive(packets);
       for (const RxPacket& packet : std::span(packets).first(count)) {
@@ -105,17 +121,17 @@ TEST_P(UdpVeth, CarriesSuperPacketsOfTheLargestPacketAndNothingLarger) {
   const std::uint32_t limit = sender_->max_packet_bytes(0, receiver_->rails()[0]);
   EXPECT_EQ(limit, static_cast<std::uint32_t>(GetParam()) - 28);
   send(40, limit);
-  EXPECT_EQ(receive(limit), 40U);
+  EXPECT_EQ(receive(40, limit), 40U);
   send(1, limit + 1);
   send(3, limit + 1);
-  EXPECT_EQ(receive(limit), 0U);
+  EXPECT_EQ(receive(0, limit), 0U);
   // What was too big says so, with the limit, and does not end super-packets.
   std::array<IoError, 8> errors{};
   ASSERT_GE(sender_->poll_errors(errors), 1U);
   EXPECT_EQ(errors[0].kind, IoError::Kind::kTooBig);
   EXPECT_EQ(errors[0].max_packet_bytes, limit);
   send(40, limit);
-  EXPECT_EQ(receive(limit), 40U);
+  EXPECT_EQ(receive(40, limit), 40U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Mtu, UdpVeth, ::testing::Values(1500, 9000));
