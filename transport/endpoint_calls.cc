@@ -3,6 +3,8 @@
 #include <mutex>
 #include <utility>
 
+#include "spindrift/region_user.h"
+
 #include "absl/strings/str_cat.h"
 #include "transport/base/random.h"
 #include "transport/completions.h"
@@ -43,6 +45,8 @@ Result<MemoryRegion> EndpointImpl::register_memory(std::span<std::byte> bytes, A
   if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   auto region = ctx_.memory.add(bytes, access, options, random_u64());
   if (!region.ok()) return remember(ConnId{}, region.error());
+  if (auto* user = dynamic_cast<RegionUser*>(io_.get()))
+    user->add_region(region.value().local, bytes);
   return region;
 }
 
@@ -52,6 +56,7 @@ Status EndpointImpl::deregister_memory(const MemoryRegion& region) {
   on_released(ctx_, io_->released());
   Status status = ctx_.memory.remove(region, ctx_.released);
   if (!status.ok()) return remember(ConnId{}, status.error());
+  if (auto* user = dynamic_cast<RegionUser*>(io_.get())) user->remove_region(region.local);
   return status;
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "spindrift/provider.h"
+#include "spindrift/region_user.h"
 
 #include "providers/module/export_call.h"
 
@@ -79,6 +80,13 @@ ModulePacketIo packet_io_functions() {
     return io(self).max_packet_bytes(rail, *remote);
   };
   out.open_entropies = open_entropies;
+  out.add_region = [](void* self, std::uint32_t region, std::byte* data, std::size_t bytes) {
+    if (auto* user = dynamic_cast<RegionUser*>(&io(self)))
+      user->add_region({region}, {data, bytes});
+  };
+  out.remove_region = [](void* self, std::uint32_t region) {
+    if (auto* user = dynamic_cast<RegionUser*>(&io(self))) user->remove_region({region});
+  };
   out.receive = [](void* self, RxPacket* to, std::size_t count) {
     return io(self).receive({to, count});
   };

@@ -2,12 +2,14 @@
 
 #include <vector>
 
+#include "spindrift/region_user.h"
+
 #include "providers/module/taken_error.h"
 
 namespace spindrift {
 namespace {
 
-class ForeignPacketIo final : public PacketIo {
+class ForeignPacketIo final : public PacketIo, public RegionUser {
  public:
   ForeignPacketIo(const ProviderModule& module, void* self) : call_(module.packet_io), self_(self) {
     caps_.name = module.name;
@@ -27,6 +29,10 @@ class ForeignPacketIo final : public PacketIo {
     return call_.max_packet_bytes(self_, rail, &remote);
   }
   Status open_entropies(std::uint16_t rail, std::uint16_t count) override;
+  void add_region(LocalKey region, std::span<std::byte> bytes) override {
+    call_.add_region(self_, region.value, bytes.data(), bytes.size());
+  }
+  void remove_region(LocalKey region) override { call_.remove_region(self_, region.value); }
   std::size_t receive(std::span<RxPacket> out) override {
     return call_.receive(self_, out.data(), out.size());
   }

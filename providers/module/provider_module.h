@@ -76,6 +76,10 @@ struct ModulePacketIo {
                                     const NetAddress* remote) = nullptr;
   bool (*open_entropies)(void* self, std::uint16_t rail, std::uint16_t count,
                          const ModuleErrorSink* sink) = nullptr;
+  // Of a RegionUser; of others they do nothing.
+  void (*add_region)(void* self, std::uint32_t region, std::byte* data,
+                     std::size_t bytes) = nullptr;
+  void (*remove_region)(void* self, std::uint32_t region) = nullptr;
   std::size_t (*receive)(void* self, RxPacket* out, std::size_t count) = nullptr;
   void (*release)(void* self, const RxPacket* packets, std::size_t count) = nullptr;
   std::size_t (*reserve)(void* self, TxPacket* out, std::size_t count) = nullptr;

@@ -1,6 +1,7 @@
 // A provider that sends in place reads payload long after send(): what it reads must stay, whatever
 // becomes of the connection and of the key.
 #include <algorithm>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include "spindrift/open.h"
 
 #include "providers/memory/memory_network.h"
+#include "providers/wrap/forwarding_io.h"
 #include "tests/contract/endpoint_world.h"
 #include "transport/base/check.h"
 
@@ -136,6 +138,53 @@ TEST(ZeroCopy, AnInlineBufferOfAReleasedConnectionIsNotUsedAgainBefore) {
   EXPECT_EQ(pair.a->post({&work, 1}).status, PostStatus::kQueueFull);
   pair.run_until([] { return false; }, 2 * kDelay);
   EXPECT_EQ(pair.a->post({&work, 1}).status, PostStatus::kOk);
+}
+
+// Tells what it was told of registered memory.
+class KnowsRegions final : public ForwardingIo<PacketIo> {
+ public:
+  using Regions = std::map<std::uint32_t, std::span<std::byte>>;
+  KnowsRegions(std::unique_ptr<PacketIo> inner, Regions& regions)
+      : ForwardingIo(std::move(inner)), regions_(regions) {}
+  const PacketIoCaps& caps() const override { return inner().caps(); }
+  Result<std::uint16_t> add_rail(const NetAddress& local) override {
+    return inner().add_rail(local);
+  }
+  void add_region(LocalKey region, std::span<std::byte> bytes) override {
+    EXPECT_TRUE(regions_.emplace(region.value, bytes).second);
+  }
+  void remove_region(LocalKey region) override { EXPECT_EQ(regions_.erase(region.value), 1U); }
+  std::size_t receive(std::span<RxPacket> out) override { return inner().receive(out); }
+  std::size_t reserve(std::span<TxPacket> out) override { return inner().reserve(out); }
+  void send(std::span<const TxPacket> packets) override { inner().send(packets); }
+  std::uint64_t released() const override { return inner().released(); }
+  bool has_unsent() const override { return inner().has_unsent(); }
+  void counters(CounterWriter& out) const override { inner().counters(out); }
+
+ private:
+  Regions& regions_;
+};
+
+TEST(ZeroCopy, TheProviderHearsOfMemoryThatIsRegistered) {
+  MemoryNetwork network({});
+  NetAddress address{.port = 0, .family = 4};
+  address.ip = {10, 0, 0, 1};
+  KnowsRegions::Regions known;
+  auto io = std::make_unique<KnowsRegions>(network.add_host({.addresses = {address}}), known);
+  ASSERT_TRUE(io->add_rail(address).ok());
+  auto endpoint = Endpoint::create(std::move(io), {}, builtin_registry()).value();
+  std::vector<std::byte> bytes(10000);
+  const auto first = endpoint->register_memory(bytes, Access::kLocalRead);
+  const auto second = endpoint->register_memory(std::span(bytes).first(100), Access::kLocalRead);
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_EQ(known.size(), 2U);
+  EXPECT_EQ(known[first.value().local.value].size(), bytes.size());
+  EXPECT_EQ(known[second.value().local.value].data(), bytes.data());
+  EXPECT_TRUE(endpoint->deregister_memory(first.value()).ok());
+  EXPECT_EQ(known.size(), 1U);
+  EXPECT_FALSE(endpoint->deregister_memory(first.value()).ok());
+  EXPECT_TRUE(endpoint->deregister_memory(second.value()).ok());
+  EXPECT_TRUE(known.empty());
 }
 
 }  // namespace
