@@ -34,23 +34,33 @@ DpdkReceiver::~DpdkReceiver() {
 std::size_t DpdkReceiver::receive(std::span<const std::unique_ptr<PortUse>> uses,
                                   std::span<const DpdkRail> rails, std::span<RxPacket> out) {
   std::size_t count = 0;
-  std::array<rte_mbuf*, kBurst> frames{};
   for (std::size_t i = 0; i < uses.size() && count < out.size(); ++i) {
-    PortUse& use = *uses[i];
-    PortDevice& device = use.port->device();
-    const std::size_t most = std::min(out.size() - count, frames.size());
-    std::size_t taken = device.receive(use.queue, std::span(frames).first(most));
-    if (taken == 0) taken = use.mailbox.take(std::span(frames).first(most));
-    // Queues whose endpoints do not look, or that no endpoint has.
-    if (taken == 0 && device.queues() > 1) {
-      next_queue_[i] = static_cast<std::uint16_t>((next_queue_[i] + 1) % device.queues());
-      taken = device.receive(next_queue_[i], std::span(frames).first(most));
+    // Zero says that no packets were there: frames of others may lie in front of ours.
+    std::size_t others = 0;
+    for (std::size_t before = count; count == before && others < kMostOthers;) {
+      std::array<rte_mbuf*, kBurst> frames{};
+      const std::size_t most = std::min(out.size() - count, frames.size());
+      const std::size_t taken = take(i, *uses[i], std::span(frames).first(most));
+      if (taken == 0) break;
+      count += take_in({std::span(frames).first(taken), uses[i].get(), rails}, out.subspan(count));
+      others += taken;
     }
-    if (taken == 0) continue;
-    count += take_in({std::span(frames).first(taken), &use, rails}, out.subspan(count));
   }
   packets_ += count;
   return count;
+}
+
+std::size_t DpdkReceiver::take(std::size_t index, PortUse& use, std::span<rte_mbuf*> frames) {
+  PortDevice& device = use.port->device();
+  std::size_t taken = device.receive(use.queue, frames);
+  if (taken == 0) taken = use.mailbox.take(frames);
+  // Queues whose endpoints do not look, or that no endpoint has.
+  if (taken == 0 && device.queues() > 1) {
+    std::uint16_t& next = next_queue_[index];
+    next = static_cast<std::uint16_t>((next + 1) % device.queues());
+    taken = device.receive(next, frames);
+  }
+  return taken;
 }
 
 const DpdkRail* DpdkReceiver::rail_of(const Burst& burst, const ParsedFrame& parsed) const {

@@ -31,11 +31,14 @@ class DpdkReceiver {
   // As many as a call takes from a device: what came is acknowledged before more is looked at, so
   // that senders with a short window go on while the rest is taken in.
   static constexpr std::size_t kBurst = 32;
+  // Frames of others that are passed over in search of ours.
+  static constexpr std::size_t kMostOthers = 256;
   struct Burst {
     std::span<rte_mbuf*> frames{};
     PortUse* use = nullptr;
     std::span<const DpdkRail> rails{};
   };
+  std::size_t take(std::size_t index, PortUse& use, std::span<rte_mbuf*> frames);
   std::size_t take_in(const Burst& burst, std::span<RxPacket> out);
   const DpdkRail* rail_of(const Burst& burst, const ParsedFrame& parsed) const;
   std::uint32_t hold(rte_mbuf* frame);

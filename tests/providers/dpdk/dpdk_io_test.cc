@@ -183,6 +183,18 @@ TEST_F(DpdkIoTest, CountsAndDropsWhatIsNotItsOwn) {
   EXPECT_EQ(receive(*receiver), 1U);
 }
 
+// Zero would say that there are no packets.
+TEST_F(DpdkIoTest, FindsItsPacketsBehindFramesOfOthers) {
+  auto sender = open(0);
+  auto receiver = open(1);
+  for (int i = 0; i < 40; ++i)
+    inject(0, Bytes(60, std::byte{0x45}));
+  EXPECT_EQ(send(*sender, receiver->rails()[0], Bytes(10), 1), 1U);
+  std::array<RxPacket, 1> packets{};
+  ASSERT_EQ(receiver->receive(packets), 1U);
+  receiver->release(packets);
+}
+
 // DPDK's threads do not come along.
 TEST_F(DpdkIoTest, AForkedProcessIsRefusedAndLeavesItsParentAlone) {
   auto sender = open(0);
