@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Runs one command in a throw-away virtual machine that has an IOMMU and two Ethernet ports (e1000) bound
-# to vfio-pci, their cables in one hub. It boots Debian's stock kernel, which is downloaded and kept but
-# never installed, and sees this host's root file system read-only below an overlay: every program and
-# build of the host works inside, and what is written vanishes. Needs neither root nor KVM.
-# usage: run_in_vm.sh [--timeout SECONDS] [--verbose] COMMAND [ARGUMENT...]
+# Runs one command in a throw-away virtual machine. It boots Debian's stock kernel, which is downloaded
+# and kept but never installed, and sees this host's root file system read-only below an overlay: every
+# program and build of the host works inside, and what is written vanishes. Needs neither root nor KVM.
+# usage: run_in_vm.sh [--with cards|rdma] [--timeout SECONDS] [--verbose] COMMAND [ARGUMENT...]
+# cards (the default): an IOMMU and two Ethernet ports (e1000) bound to vfio-pci, their cables in one
+#   hub; the command finds their PCI addresses in VM_PORTS, with a comma between them.
+# rdma: two RDMA devices of the kernel's (soft-RoCE), rxe0 on veth0 (10.77.0.1, 10.77.1.1) and rxe1 on
+#   veth1 (10.77.0.2, 10.77.1.2), with a cable between them that all packets take; `vm_cable` sets
+#   addresses and routes again after a veth was down.
 # exit status: the command's; 124: it ran out of time; 125: there is no machine, and the reason is on
-# standard error. The command finds the ports' PCI addresses in VM_PORTS, with a comma
-# between them. Kernel and initramfs are kept in ${XDG_CACHE_HOME:-~/.cache}/spindrift-vm.
+# standard error. Kernel and initramfs are kept in ${XDG_CACHE_HOME:-~/.cache}/spindrift-vm.
 set -euo pipefail
 
 die() {
@@ -18,8 +21,14 @@ need() { command -v "$1" >/dev/null 2>&1 || die "needs $1 (Debian: $2)"; }
 limit=300
 boot_limit=120
 verbose=0
+devices=cards
 while (($# > 0)); do
   case $1 in
+  --with)
+    devices=${2:-}
+    [[ $devices == cards || $devices == rdma ]] || die "--with takes cards or rdma, not '$devices'"
+    shift 2
+    ;;
   --timeout)
     limit=${2:-}
     [[ $limit =~ ^[1-9][0-9]*$ ]] || die "--timeout takes a number of seconds, not '$limit'"
@@ -33,7 +42,8 @@ while (($# > 0)); do
   *) break ;;
   esac
 done
-(($# > 0)) || die "usage: run_in_vm.sh [--timeout SECONDS] [--verbose] COMMAND [ARGUMENT...]"
+(($# > 0)) ||
+  die "usage: run_in_vm.sh [--with cards|rdma] [--timeout SECONDS] [--verbose] COMMAND [ARGUMENT...]"
 [[ $(uname -m) == x86_64 ]] || die "only hosts of x86-64 can"
 need qemu-system-x86_64 qemu-system-x86
 need apt-get apt
@@ -63,16 +73,19 @@ export PATH=/bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 exec </dev/null >/dev/console 2>&1
 fail() { echo "$*" >/vm/failed; echo "FAILED: $*"; sync; poweroff -f; sleep 10; }
-for m in virtio_pci virtio_console 9pnet_virtio 9p overlay vfio_iommu_type1 vfio-pci; do modprobe $m || fail "modprobe $m"; done
+for m in virtio_pci virtio_console 9pnet_virtio 9p overlay; do modprobe $m || fail "modprobe $m"; done
 p9=trans=virtio,version=9p2000.L,msize=512000
 mount -t 9p -o $p9,access=any control /vm || fail "the control folder cannot be mounted"
 mount -t 9p -o $p9,ro,cache=loose host /host || fail "the host's root cannot be mounted"
 mount -t tmpfs -o size=75% tmpfs /over && mkdir /over/u /over/w &&
   mount -t overlay -o lowerdir=/host,upperdir=/over/u,workdir=/over/w overlay /newroot ||
   fail "no overlay over the host's root"
-echo Y >/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts
+. /vm/settings
+case $devices in cards) needed="vfio_iommu_type1 vfio-pci" ;; rdma) needed="ib_uverbs rdma_rxe veth" ;; esac
+for m in $needed; do modprobe $m || fail "modprobe $m"; done
 ports=
-for d in /sys/bus/pci/devices/*; do
+[ $devices = rdma ] || echo Y >/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts
+[ $devices = rdma ] || for d in /sys/bus/pci/devices/*; do
   [ "$(cat $d/class)" = 0x020000 ] || continue
   echo vfio-pci >$d/driver_override; echo ${d##*/} >/sys/bus/pci/drivers_probe
   ports=${ports:+$ports,}${d##*/}
@@ -82,7 +95,9 @@ cd /newroot
 mkdir -p proc sys dev run
 mount --move /proc proc; mount --move /sys sys; mount --move /dev dev
 mount -t tmpfs -o mode=755 run run
-mkdir -p dev/pts dev/shm run/vm
+mkdir -p dev/pts dev/shm run/vm run/modules
+# What the kernel asks for later (rdma link, tc) it finds here as well.
+mount --bind / run/modules; echo /bin/modprobe >proc/sys/kernel/modprobe
 mount -t devpts devpts dev/pts; mount -t tmpfs -o mode=1777 shm dev/shm
 mount --move /vm run/vm; cp /over/ports run/ports
 chroot /newroot /bin/bash /run/vm/stage2 || echo "stage two FAILED"
@@ -94,7 +109,40 @@ END
 second_stage() {
   cat <<'END'
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME=/root
+. /run/vm/settings
 ip link set lo up
+# Both ends of the cable belong to one network namespace, as soft-RoCE wants: packets to an address of
+# this host take the cable all the same.
+vm_cable() {
+  local side
+  for side in 0 1; do
+    echo 1 >/proc/sys/net/ipv4/conf/veth$side/accept_local
+    echo 0 >/proc/sys/net/ipv4/conf/veth$side/rp_filter
+    ip link set veth$side up
+    for net in 0 1; do
+      ip addr replace 10.77.$net.$((side + 1))/24 dev veth$side
+      ip neigh replace 10.77.$net.$((2 - side)) lladdr 02:00:00:00:00:0$((2 - side)) dev veth$side nud permanent
+    done
+  done
+  for side in 0 1; do
+    for net in 0 1; do
+      ip route replace 10.77.$net.$((2 - side))/32 dev veth$side src 10.77.$net.$((side + 1)) table 77
+    done
+  done
+}
+export -f vm_cable
+if [ "$devices" = rdma ]; then
+  ip link add veth0 mtu 4200 address 02:00:00:00:00:01 type veth peer name veth1 mtu 4200 \
+    address 02:00:00:00:00:02
+  echo 1 >/proc/sys/net/ipv4/conf/all/accept_local
+  echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
+  vm_cable
+  ip rule add pref 10 iif lo lookup 77
+  ip rule add pref 20 lookup local
+  ip rule del pref 0
+  rdma link add rxe0 type rxe netdev veth0 || echo "rdma link add failed" >/run/vm/failed
+  rdma link add rxe1 type rxe netdev veth1
+fi
 port() { for p in /sys/class/virtio-ports/*; do [ "$(cat "$p/name")" = "$1" ] && echo "/dev/${p##*/}"; done; }
 mkfifo /run/out /run/err
 cat /run/out >"$(port out)" &
@@ -102,7 +150,6 @@ cat /run/err >"$(port err)" &
 touch /run/vm/ready
 . /run/ports
 ulimit -l unlimited
-. /run/vm/settings
 rc=0
 timeout -k 10 "$limit" bash /run/vm/command >/run/out 2>/run/err </dev/null || rc=$?
 wait
@@ -112,7 +159,9 @@ END
 
 # Modules of the kernel that the guest may need.
 modules='drivers/virtio/* drivers/char/virtio_console.ko* net/9p/9pnet.ko* net/9p/9pnet_virtio.ko* fs/9p/*
-  fs/netfs/* fs/fscache/* fs/overlayfs/* drivers/vfio/* virt/lib/irqbypass.ko*'
+  fs/netfs/* fs/fscache/* fs/overlayfs/* drivers/vfio/* virt/lib/irqbypass.ko* drivers/infiniband/core/*
+  drivers/infiniband/sw/rxe/* drivers/net/veth.ko* net/ipv4/udp_tunnel.ko* net/ipv6/ip6_udp_tunnel.ko*
+  net/sched/sch_netem.ko* lib/crc* crypto/crc32*'
 
 download() { # PACKAGE FOLDER
   mkdir -p "$2"
@@ -184,7 +233,7 @@ fi
 
 control=$work/control
 mkdir "$control"
-echo "limit=$limit" >"$control/settings"
+echo "limit=$limit devices=$devices" >"$control/settings"
 second_stage >"$control/stage2"
 {
   printf 'cd %q || exit 125\nexec' "$PWD"
