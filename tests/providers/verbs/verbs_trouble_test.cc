@@ -1,0 +1,41 @@
+// Sentences about devices.
+#include "providers/verbs/verbs_trouble.h"
+
+#include <cerrno>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace spindrift {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(VerbsTroubleTest, MemoryLimitsAreNamedWithTheirRemedy) {
+  const std::string advice = memory_lock_advice(1U << 20U, 65536);
+  EXPECT_THAT(advice, HasSubstr("65536 bytes in all (ulimit -l)"));
+  EXPECT_THAT(advice, HasSubstr("1048576 more are wanted"));
+  EXPECT_THAT(advice, HasSubstr("--ulimit memlock=-1"));
+  EXPECT_THAT(memory_lock_advice(1, UINT64_MAX), HasSubstr("as much as it likes"));
+  const Error error = explain_registration(4096, ENOMEM, "rxe0 port 1");
+  EXPECT_EQ(error.code(), ErrorCode::kNoMemory);
+  EXPECT_THAT(error.message(), HasSubstr("4096 bytes cannot be registered with rxe0 port 1"));
+}
+
+TEST(VerbsTroubleTest, CompletionsAreExplained) {
+  const std::string lost = explain_completion(IBV_WC_RETRY_EXC_ERR, 129);
+  EXPECT_THAT(lost, HasSubstr("transport retry counter exceeded"));
+  EXPECT_THAT(lost, HasSubstr("the peer's port or process is down"));
+  EXPECT_THAT(lost, HasSubstr("vendor's code 129"));
+  EXPECT_THAT(explain_completion(IBV_WC_REM_ACCESS_ERR, 0), HasSubstr("deregistered"));
+}
+
+TEST(VerbsTroubleTest, HostsWithoutDevicesAreToldWhatToDo) {
+  EXPECT_THAT(explain_no_device(ENOSYS), HasSubstr("modprobe ib_uverbs"));
+  EXPECT_THAT(explain_open(EACCES), HasSubstr("/dev/infiniband/uverbs"));
+  EXPECT_THAT(describe_fork(), HasSubstr("fork()"));
+  EXPECT_EQ(port_of_interface("no-such-interface"), 0);
+}
+
+}  // namespace
+}  // namespace spindrift
