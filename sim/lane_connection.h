@@ -39,10 +39,11 @@ struct LaneConnection {
   bool is_detached = false;  // dropped by its owner: it ends when the other side has heard of it
   bool is_gone = false;
   bool is_gone_told = false;
-  std::string cause{};            // why it is gone
-  std::uint32_t remote_id = 0;    // the other side's number, and one more; 0: not known yet
-  std::uint32_t remote_host = 0;  // which host
-  std::uint16_t called = 0;       // index of our address that was called
+  std::string cause{};             // why it is gone
+  std::uint32_t remote_id = 0;     // the other side's number, and one more; 0: not known yet
+  std::uint32_t remote_host = 0;   // which host
+  std::uint16_t called = 0;        // index of our address that was called
+  std::uint16_t lanes_wanted = 1;  // by the engine here
   // Which NIC of each host the control lane uses: that of the call.
   std::uint32_t control_nic = 0;
 

@@ -37,8 +37,10 @@ LaneFabric::LaneFabric(const Shape& shape, Network& network, const EventList& ev
   caps_.max_payload_bytes = kMaxPayload;
   caps_.max_read_bytes = kMaxRead;
   caps_.read_from_bytes = kReadFrom;
+  caps_.read_chunk_bytes = kMaxRead;
   caps_.max_held = kMaxHeld;
   caps_.max_lanes = shape.lanes;
+  caps_.sprays_messages = true;
   caps_.link_rate = shape.link_rate;
   own_host_ = shape.all_nics[shape.first_nic].host;
   for (std::uint32_t nic = 0; nic < shape.all_nics.size(); ++nic)
@@ -155,6 +157,8 @@ std::size_t LaneFabric::poll(std::span<FabricCompletion> out) {
     out[count].peer = done.peer;
     out[count].tag = done.tag;
     out[count].is_ok = done.is_ok;
+    out[count].fault =
+        done.is_ok ? FabricCompletion::Fault::kNone : FabricCompletion::Fault::kRefused;
     reads_done_.pop_front();
   }
   for (Connection* c : peers_)
@@ -228,14 +232,16 @@ void LaneFabric::remove_region(LocalKey region) {
   regions_.erase(region.value);
 }
 
-RemoteSpan LaneFabric::offer(const Sge& piece) const {
+RemoteSpan LaneFabric::offer(FabricPeer /*peer*/, const Sge& piece) {
   return {.address = reinterpret_cast<std::uintptr_t>(piece.data),
           .key = piece.region.value,
           .bytes = piece.bytes};
 }
 
-LaneFabric::Reach LaneFabric::reach(FabricPeer /*peer*/) const {
-  return {.reads_peer = true, .is_read_by_peer = true};
+LaneFabric::Reach LaneFabric::reach(FabricPeer peer) const {
+  return {.reads_peer = true,
+          .is_read_by_peer = true,
+          .lanes = std::min(of(peer).lanes_wanted, shape_.lanes)};
 }
 
 void LaneFabric::append_wait_fds(std::vector<int>& /*out*/) const {}

@@ -63,8 +63,9 @@ class LaneFabric : public MessageFabric, public HostMedium {
   Result<std::uint16_t> add_address(std::string_view address) override;
   std::span<const std::string> addresses() const override { return addresses_; }
   Status check_address(std::string_view address) const override;
-  Result<FabricPeer> connect(std::string_view address, std::span<const std::byte> hello) override;
-  Status accept(FabricPeer peer, std::span<const std::byte> hello) override;
+  Result<FabricPeer> connect(std::string_view address, std::span<const std::byte> hello,
+                             std::uint16_t lanes) override;
+  Status accept(FabricPeer peer, std::span<const std::byte> hello, std::uint16_t lanes) override;
   void refuse(FabricPeer peer, std::span<const std::byte> hello) override;
   void drop(FabricPeer peer) override;
   std::string describe_peer(FabricPeer peer) const override;
@@ -72,7 +73,7 @@ class LaneFabric : public MessageFabric, public HostMedium {
   std::size_t poll_events(std::span<FabricEvent> out) override;
   Status add_region(LocalKey region, std::span<std::byte> bytes) override;
   void remove_region(LocalKey region) override;
-  RemoteSpan offer(const Sge& piece) const override;
+  RemoteSpan offer(FabricPeer peer, const Sge& piece) override;
   std::size_t post(std::span<const FabricOp> ops) override;
   std::size_t poll(std::span<FabricCompletion> out) override;
   void release(const FabricCompletion& message) override;

@@ -82,12 +82,14 @@ Result<LaneConnection*> LaneFabric::new_connection(std::uint32_t remote_host) {
   return out;
 }
 
-Result<FabricPeer> LaneFabric::connect(std::string_view address, std::span<const std::byte> hello) {
+Result<FabricPeer> LaneFabric::connect(std::string_view address, std::span<const std::byte> hello,
+                                       std::uint16_t lanes) {
   const auto nic = nic_of_text(address);
   if (!nic.ok()) return nic.error();
   const auto made = new_connection(shape_.all_nics[nic.value()].host);
   if (!made.ok()) return made.error();
   Connection& c = *made.value();
+  c.lanes_wanted = lanes;
   c.control_nic = (nic.value() - host_nics_[c.remote_host]) % shape_.nics;
   push_control(c, LaneMessageKind::kCall, hello);
   pump();
@@ -101,8 +103,9 @@ void LaneFabric::on_call(Connection& c, const LaneMessage& message) {
                          .hello = message.payload});
 }
 
-Status LaneFabric::accept(FabricPeer peer, std::span<const std::byte> hello) {
+Status LaneFabric::accept(FabricPeer peer, std::span<const std::byte> hello, std::uint16_t lanes) {
   Connection& c = of(peer);
+  c.lanes_wanted = lanes;
   if (c.is_gone)
     return Error(ErrorCode::kUnavailable, absl::StrCat("the caller has gone: ", c.cause));
   c.phase = Connection::Phase::kAnswered;

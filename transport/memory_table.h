@@ -68,6 +68,7 @@ class MemoryTable {
     wire::ReturnCode code = wire::ReturnCode::kOk;
     bool is_line_ordered = false;
     std::byte* data = nullptr;  // only when kOk
+    LocalKey region{};          // the same
   };
   // Bytes [offset, offset + length) of the region `key` names, for the right `wanted`.
   [[nodiscard]] Target find(std::uint64_t key, std::uint64_t offset, std::uint64_t length,
@@ -81,7 +82,8 @@ class MemoryTable {
       return {.code = wire::ReturnCode::kOutOfRange};
     return {.code = wire::ReturnCode::kOk,
             .is_line_ordered = region.is_line_ordered,
-            .data = region.data + offset};
+            .data = region.data + offset,
+            .region = LocalKey{local_key(region, index)}};
   }
   std::uint32_t size() const { return count_; }
 
@@ -104,8 +106,11 @@ class MemoryTable {
     const std::uint32_t index = key.value & kIndexMask;
     if (index >= regions_.size()) return nullptr;
     const Region& region = regions_[index];
-    if (region.key == 0 || ((region.epoch << kIndexBits) | index) != key.value) return nullptr;
+    if (region.key == 0 || local_key(region, index) != key.value) return nullptr;
     return &region;
+  }
+  static std::uint32_t local_key(const Region& region, std::uint64_t index) {
+    return (region.epoch << kIndexBits) | static_cast<std::uint32_t>(index);
   }
 
   std::uint32_t max_regions_;

@@ -48,9 +48,13 @@ struct ConnectOptions {
   std::string congestion_control = "nscc";
   std::string path_selector = "reps";
   std::string loss_rule = "per_path";  // when a packet counts as lost
-  std::uint32_t path_count = 16;       // entropy values (EVs)
+  std::uint32_t path_count = 16;       // entropy values (EVs), lanes; a medium may have fewer
   std::uint32_t burst_bytes = 65536;   // packets sent on one path before the next; 0: one packet;
                                        // never more than a quarter of the window
+  // Media whose memory the peer reads: bytes of one read, each by a lane of its own choice; and
+  // bytes of reads that are posted to one lane at a time (one read may always be).
+  std::uint32_t chunk_bytes = 65536;
+  std::uint32_t lane_bytes = 262144;
   std::uint32_t max_payload_mtu = 16256;  // payload bytes per packet; the path and the peer may
                                           // lower it
   CrcChoice crc = CrcChoice::kAuto;

@@ -29,7 +29,6 @@
 #include "spindrift/config.h"
 #include "spindrift/export.h"
 #include "spindrift/memory.h"
-#include "spindrift/message_fabric.h"
 #include "spindrift/provider.h"
 #include "spindrift/registry.h"
 #include "spindrift/result.h"
@@ -79,6 +78,8 @@ struct PathReport {
   std::uint64_t packets_marked = 0;
   Duration rtt{};  // smoothed; zero: none yet
 };
+
+class MessageFabric;  // message_fabric.h
 
 // One thread, one provider, many connections. Not thread-safe: give each thread its own. Only the
 // guardian (EndpointConfig::has_guardian) may run beside the caller, and it is synchronised inside.

@@ -1,11 +1,14 @@
 #pragma once
-// MessageFabric: a medium that is reliable by itself. Messages arrive once, whole and per lane in
-// order, and where both sides allow it the memory of the peer can be read without its help. Shared
-// memory implements it; RDMA queue pairs and libfabric endpoints fit it. Not thread-safe: one
-// thread at a time, the one that runs the endpoint.
+// MessageFabric: a medium that is reliable by itself. The messages of a peer arrive once, whole and
+// in the order of posting, and where both sides allow it the memory of the peer can be read without
+// its help. Shared memory implements it; RDMA queue pairs and libfabric endpoints fit it. Not
+// thread-safe: one thread at a time, the one that runs the endpoint.
 //
 // A lane is what a path policy chooses from: a queue pair, an endpoint; media that have only one
-// number it. Who needs an order across lanes carries a sequence number in the header.
+// number it. Reads take the lane that the engine chose, and no order holds between them. A read
+// that was lost may be asked for again by any lane: reads change nothing at the peer. Messages go
+// as the fabric likes; what one of its lanes loses it sends again by itself, as long as the peer
+// lives.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,9 +41,18 @@ struct FabricCaps {
   std::uint32_t max_payload_bytes = 0;  // of one message
   std::uint32_t max_read_bytes = 0;     // of one read of the peer's memory; 0: there are none
   std::uint32_t read_from_bytes = 0;    // messages from this length on are better read than sent
-  std::uint32_t max_held = 1;           // messages of one peer that may be held unreleased
-  std::uint16_t max_lanes = 1;          // per peer
-  Rate link_rate{};                     // zero: unknown
+  // Bytes of one read, where the medium knows better than the engine (ConnectOptions::chunk_bytes);
+  // 0: the engine's choice.
+  std::uint32_t read_chunk_bytes = 0;
+  std::uint16_t max_read_local = kMaxSge;   // pieces of FabricOp::local in one read
+  std::uint16_t max_read_remote = kMaxSge;  // ... of FabricOp::remote
+  std::uint32_t max_held = 1;               // messages of one peer that may be held unreleased
+  std::uint16_t max_lanes = 1;              // per peer
+  // kSend takes the lane that it names, and the fabric restores the order; else messages take a way
+  // of the fabric's own and their lane means nothing.
+  bool sprays_messages = false;
+  Rate link_rate{};     // of all lanes of a peer together; zero: unknown
+  Duration read_rtt{};  // of a short read on an idle network; zero: unknown
 };
 
 // Memory of a peer that it offers to be read.
@@ -53,12 +65,13 @@ struct RemoteSpan {
 struct FabricOp {
   enum class Kind : std::uint8_t {
     kSend,  // `header`, then the bytes of `local`; all may be reused when post() returns
-    kRead,  // `remote` into `local`, equally long; completes by poll() with `tag`
+    kRead,  // `remote` into `local`, equally long; completes by poll() with `tag`. The lists may be
+            // reused when post() returns, the memory with the completion.
   };
   Kind kind = Kind::kSend;
-  std::uint16_t lane = 0;
+  std::uint16_t lane = 0;  // 0..Reach::lanes - 1
   FabricPeer peer{};
-  std::uint64_t tag = 0;
+  std::uint64_t tag = 0;                // any number
   std::span<const std::byte> header{};  // up to kFabricHeaderBytes
   std::span<const Sge> local{};         // up to kMaxSge pieces
   std::span<const RemoteSpan> remote{};
@@ -67,12 +80,21 @@ struct FabricOp {
 struct FabricCompletion {
   enum class Kind : std::uint8_t {
     kMessage,  // `header` and `payload` came; release() it
-    kRead,     // the read `tag` is over
+    kRead,     // the read `tag` is over; every read that was posted ends so, drop() apart
     kStatus,   // status() of the peer says something new
+    kLane,  // `lane` can carry nothing for now, or can again (`is_ok`); told once each, and never
+            // before kAccepted or kOpened was polled. Lanes are up when a connection opens.
+  };
+  // Why a read failed. Whatever it is: nothing of it lands any more.
+  enum class Fault : std::uint8_t {
+    kNone,
+    kLost,     // on its way: another try, or another lane, may succeed
+    kRefused,  // the peer's memory may not be read so: it never will
   };
   Kind kind = Kind::kMessage;
-  bool is_ok = true;  // kRead; the reason of a failure is last_error()
-  std::uint16_t lane = 0;
+  bool is_ok = true;  // kRead: the bytes are in place; kLane: up. The reason is last_error()
+  Fault fault = Fault::kNone;  // kRead
+  std::uint16_t lane = 0;      // kMessage: that it came by, if it matters; kRead, kLane
   FabricPeer peer{};
   std::uint64_t tag = 0;
   // A copy: what a peer can still change is never looked at twice.
@@ -118,40 +140,55 @@ class MessageFabric {
   [[nodiscard]] virtual Status check_address(std::string_view address) const = 0;
 
   // Peers. `hello` is up to kFabricHelloBytes of the engine's. kAccepted or kRefused follows; time
-  // limits are the caller's.
+  // limits are the caller's. `lanes`, 1..max_lanes: how many this side would use; the fabric makes
+  // what both sides can, at least one.
   [[nodiscard]] virtual Result<FabricPeer> connect(std::string_view address,
-                                                   std::span<const std::byte> hello) = 0;
-  [[nodiscard]] virtual Status accept(FabricPeer peer, std::span<const std::byte> hello) = 0;
+                                                   std::span<const std::byte> hello,
+                                                   std::uint16_t lanes) = 0;
+  [[nodiscard]] virtual Status accept(FabricPeer peer, std::span<const std::byte> hello,
+                                      std::uint16_t lanes) = 0;
   // The peer reads `hello`; its number is free again.
   virtual void refuse(FabricPeer peer, std::span<const std::byte> hello) = 0;
   // Ends whatever there is, without the peer's help, which hears kGone. Reads that are under way
-  // never land afterwards. Its number is free again.
+  // never land afterwards, and nothing of this peer is polled any more. The peer reads nothing of
+  // ours any more either, unless it sees at once what set_status() has shown before. Its number is
+  // free again.
   virtual void drop(FabricPeer peer) = 0;
   // "process 4711", for errors.
   [[nodiscard]] virtual std::string describe_peer(FabricPeer peer) const = 0;
-  // Whether the two can read each other's memory, as found out while they connected.
+  // What the two found out while they connected: whether they can read each other's memory, and how
+  // many lanes there are between them. From kAccepted and kOpened on.
   struct Reach {
     bool reads_peer = false;
     bool is_read_by_peer = false;
+    std::uint16_t lanes = 1;
   };
   [[nodiscard]] virtual Reach reach(FabricPeer peer) const = 0;
+  // "lane 3 (mlx5_0 port 1, queue pair 4711, down: transport retries exceeded)", for errors and
+  // reports: with the device's words while it is down.
+  [[nodiscard]] virtual std::string describe_lane(FabricPeer /*peer*/, std::uint16_t lane) const {
+    return "lane " + std::to_string(lane);
+  }
   [[nodiscard]] virtual std::size_t poll_events(std::span<FabricEvent> out) = 0;
 
   // Registered memory, before it is named by an op or offered; kNoMemory and kUnsupported with a
   // sentence.
   [[nodiscard]] virtual Status add_region(LocalKey region, std::span<std::byte> bytes) = 0;
   virtual void remove_region(LocalKey region) = 0;
-  // What the peer has to name to read `piece`.
-  [[nodiscard]] virtual RemoteSpan offer(const Sge& piece) const = 0;
+  // What `peer` has to name to read `piece`, whose region is known. A fabric may tell the peer's
+  // fabric of the region first, in front of the message that will carry this. Zero bytes: there is
+  // no room for that now; asked again with the next turn.
+  [[nodiscard]] virtual RemoteSpan offer(FabricPeer peer, const Sge& piece) = 0;
 
-  // Takes a prefix of `ops`; a short count is back-pressure, never an error.
+  // Takes a prefix of `ops`; a short count is back-pressure, never an error: the first one that was
+  // not taken finds no room now. Where that is a read, reads by other lanes may find some.
   [[nodiscard]] virtual std::size_t post(std::span<const FabricOp> ops) = 0;
   // Fills a prefix of `out`; never blocks. After max_held unreleased messages of a peer, its next
   // ones stay where they are.
   [[nodiscard]] virtual std::size_t poll(std::span<FabricCompletion> out) = 0;
   // Messages of one peer are released in the order in which they came.
   virtual void release(const FabricCompletion& message) = 0;
-  // Why the last read failed.
+  // Why the last read failed, or the last lane went down.
   [[nodiscard]] virtual std::string last_error(FabricPeer peer) const = 0;
 
   virtual void set_status(FabricPeer peer, const FabricStatus& status) = 0;

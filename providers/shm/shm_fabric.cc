@@ -36,8 +36,11 @@ ShmFabric::ShmFabric(const ShmOptions& options) : options_(options), reads_done_
   caps_.max_payload_bytes = std::min(kLargestMessage, options.ring_bytes / 4);
   caps_.max_read_bytes = options.single_copy == SingleCopy::kOff ? 0 : kLargestRead;
   caps_.read_from_bytes = options.single_copy_bytes;
+  caps_.read_chunk_bytes = kLargestRead;  // one call of the kernel's for as much as possible
   caps_.max_held = 64;
+  // Only numbers: each side may use as many as it likes.
   caps_.max_lanes = 256;
+  caps_.sprays_messages = true;
   caps_.link_rate = Rate::gbps(200);
 }
 
@@ -123,6 +126,8 @@ std::size_t ShmFabric::poll(std::span<FabricCompletion> out) {
     out[count].peer = done.peer;
     out[count].tag = done.tag;
     out[count].is_ok = done.is_ok;
+    out[count].fault =
+        done.is_ok ? FabricCompletion::Fault::kNone : FabricCompletion::Fault::kRefused;
     reads_done_.pop_front();
   }
   const std::size_t peers = open_peers_.size();

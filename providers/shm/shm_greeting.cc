@@ -141,7 +141,8 @@ ShmGreeting ShmFabric::greeting(const ShmPeer& peer, ShmGreetingKind kind,
   return out;
 }
 
-Result<FabricPeer> ShmFabric::connect(std::string_view address, std::span<const std::byte> hello) {
+Result<FabricPeer> ShmFabric::connect(std::string_view address, std::span<const std::byte> hello,
+                                      std::uint16_t lanes) {
   const auto path = shm_socket_path(address);
   if (!path.ok()) return path.error();
   auto socket = connect_shm(path.value());
@@ -150,6 +151,7 @@ Result<FabricPeer> ShmFabric::connect(std::string_view address, std::span<const 
   if (!taken.ok()) return taken.error();
   ShmPeer& peer = *taken.value();
   peer.phase = ShmPeer::Phase::kCalling;
+  peer.reach.lanes = lanes;
   peer.side = 0;
   peer.layout.ring_bytes = options_.ring_bytes;
   auto file = make_shm_file(peer.layout);
@@ -186,8 +188,9 @@ bool ShmFabric::lacks_single_copy(const ShmPeer& peer) const {
   return options_.single_copy == SingleCopy::kOn && !peer.reach.reads_peer;
 }
 
-Status ShmFabric::accept(FabricPeer id, std::span<const std::byte> hello) {
+Status ShmFabric::accept(FabricPeer id, std::span<const std::byte> hello, std::uint16_t lanes) {
   ShmPeer& peer = *peers_[id.value];
+  peer.reach.lanes = lanes;
   if (peer.is_gone) return Error(ErrorCode::kUnavailable, "the caller has gone: " + peer.cause);
   Status status = map(peer, peer.file.get());
   if (!status.ok()) return status;

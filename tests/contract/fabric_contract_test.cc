@@ -22,6 +22,8 @@ namespace {
 using testing::HasSubstr;
 using Bytes = std::vector<std::byte>;
 
+constexpr std::uint16_t kLanes = 8;
+
 // Two fabrics that reach each other.
 struct FabricPair {
   virtual ~FabricPair() = default;
@@ -31,6 +33,11 @@ struct FabricPair {
   virtual void rest() {}
   std::unique_ptr<MessageFabric> a;
   std::unique_ptr<MessageFabric> b;
+};
+
+struct FabricEnd {
+  MessageFabric& fabric;
+  FabricPeer peer;
 };
 
 struct FabricWorld {
@@ -117,7 +124,7 @@ class FabricContract : public testing::TestWithParam<FabricWorld> {
   }
   void open() {
     ASSERT_TRUE(b->add_address("").ok());
-    const auto called = a->connect(b->addresses()[0], text("who"));
+    const auto called = a->connect(b->addresses()[0], text("who"), kLanes);
     ASSERT_TRUE(called.ok()) << called.error().message();
     to_b = called.value();
     FabricEvent event;
@@ -125,12 +132,17 @@ class FabricContract : public testing::TestWithParam<FabricWorld> {
     ASSERT_EQ(event.kind, FabricEvent::Kind::kRequest);
     EXPECT_EQ(event.hello, text("who"));
     to_a = event.peer;
-    ASSERT_TRUE(b->accept(to_a, text("me")).ok());
+    ASSERT_TRUE(b->accept(to_a, text("me"), kLanes).ok());
     ASSERT_TRUE(next_event(*a, event));
     ASSERT_EQ(event.kind, FabricEvent::Kind::kAccepted);
     EXPECT_EQ(event.hello, text("me"));
     ASSERT_TRUE(next_event(*b, event));
     ASSERT_EQ(event.kind, FabricEvent::Kind::kOpened);
+    for (const FabricEnd& end : {FabricEnd{*a, to_b}, FabricEnd{*b, to_a}}) {
+      EXPECT_GE(end.fabric.reach(end.peer).lanes, 1);
+      EXPECT_LE(end.fabric.reach(end.peer).lanes, kLanes);
+      EXPECT_NE(end.fabric.describe_lane(end.peer, 0), "");
+    }
   }
   std::size_t send(MessageFabric& from, FabricPeer peer, const Bytes& header,
                    const Bytes& payload) {
@@ -174,7 +186,7 @@ TEST_P(FabricContract, MessagesOfEverySizeArriveWholeAndInOrder) {
       ASSERT_TRUE(next(*b, got)) << bytes;
       ASSERT_EQ(got.kind, FabricCompletion::Kind::kMessage);
       EXPECT_EQ(got.peer, to_a);
-      EXPECT_EQ(got.lane, 3);
+      EXPECT_TRUE(got.lane == 3 || !a->caps().sprays_messages);
       EXPECT_EQ(std::memcmp(got.header.data(), header.data(), header.size()), 0);
       EXPECT_TRUE(
           std::equal(payload.begin(), payload.end(), got.payload.begin(), got.payload.end()))
@@ -247,7 +259,7 @@ TEST_P(FabricContract, MemoryThatIsReachableIsReadIntoLists) {
   ASSERT_TRUE(a->add_region(region, mine).ok());
   const Sge from[] = {{.data = theirs.data() + 10, .bytes = 70000, .region = region},
                       {.data = theirs.data() + 100000, .bytes = 50000, .region = region}};
-  const RemoteSpan remote[] = {b->offer(from[0]), b->offer(from[1])};
+  const RemoteSpan remote[] = {b->offer(to_a, from[0]), b->offer(to_a, from[1])};
   const Sge into[] = {{.data = mine.data(), .bytes = 1, .region = region},
                       {.data = mine.data() + 1000, .bytes = 119999, .region = region}};
   FabricOp op{.kind = FabricOp::Kind::kRead, .peer = to_b, .tag = 42};
@@ -282,7 +294,7 @@ TEST_P(FabricContract, MemoryThatIsNotThereIsAnErrorWithACause) {
 
 TEST_P(FabricContract, ARefusalCarriesItsWordsAndNobodyIsAnError) {
   ASSERT_TRUE(b->add_address("").ok());
-  const auto called = a->connect(b->addresses()[0], text("who"));
+  const auto called = a->connect(b->addresses()[0], text("who"), kLanes);
   ASSERT_TRUE(called.ok());
   FabricEvent event;
   ASSERT_TRUE(next_event(*b, event));
@@ -290,7 +302,7 @@ TEST_P(FabricContract, ARefusalCarriesItsWordsAndNobodyIsAnError) {
   ASSERT_TRUE(next_event(*a, event));
   EXPECT_EQ(event.kind, FabricEvent::Kind::kRefused);
   EXPECT_EQ(event.hello, text("no"));
-  const auto nobody = a->connect("no-such-peer-anywhere", {});
+  const auto nobody = a->connect("no-such-peer-anywhere", {}, kLanes);
   ASSERT_FALSE(nobody.ok());
   EXPECT_THAT(nobody.error().message(), HasSubstr("no-such-peer-anywhere"));
   EXPECT_FALSE(a->check_address(std::string(200, 'x')).ok());

@@ -106,7 +106,7 @@ class Liar {
     hello.max_reads = 4;
     std::array<std::byte, wire::kMaxHelloBytes> bytes{};
     const std::size_t length = wire::encode(hello, bytes);
-    peer_ = fabric_->connect(victim_.name(), std::span(bytes).first(length)).value();
+    peer_ = fabric_->connect(victim_.name(), std::span(bytes).first(length), 1).value();
     ConnEvent event;
     for (int i = 0; i < 1000; ++i) {
       turn();

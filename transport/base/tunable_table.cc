@@ -222,6 +222,20 @@ constexpr Tunable kTunables[] = {
                               .unit = "bytes",
                               .highest = 1048576,
                               .help = "sent on one path before the next; 0: one packet"}),
+    connect<&C::chunk_bytes>({.name = "chunk_bytes",
+                              .type = T::kBytes,
+                              .unit = "bytes",
+                              .lowest = 16384,
+                              .highest = 262144,
+                              .help = "one read of the peer's memory, on media that can; each "
+                                      "takes a lane of its own"}),
+    connect<&C::lane_bytes>({.name = "lane_bytes",
+                             .type = T::kBytes,
+                             .unit = "bytes",
+                             .lowest = 16384,
+                             .highest = 16777216,
+                             .help = "reads posted to one lane at a time; more would wait in the "
+                                     "device and look like a slow network"}),
     connect<&C::max_payload_mtu>(
         {.name = "max_payload_mtu",
          .type = T::kBytes,

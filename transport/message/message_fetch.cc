@@ -155,7 +155,9 @@ OpStatus find_landing(MessageContext& ctx, MessageConnection& c, std::uint64_t o
   if (target.code != wire::ReturnCode::kOk) return status_of(target.code);
   out.count = 1;
   out.line_ordered = target.is_line_ordered ? 1 : 0;
-  out.pieces[0] = {.data = target.data + offset, .bytes = static_cast<std::uint32_t>(bytes)};
+  out.pieces[0] = {.data = target.data + offset,
+                   .bytes = static_cast<std::uint32_t>(bytes),
+                   .region = target.region};
   return OpStatus::kOk;
 }
 
@@ -194,8 +196,12 @@ void start_fetch(MessageContext& ctx, MessageConnection& c, const Offer& offer,
 
 void fetch_on(MessageContext& ctx, MessageConnection& c) {
   Fetch& fetch = c.fetch;
+  const FabricCaps& caps = ctx.fabric.caps();
+  const std::uint32_t chunk = caps.read_chunk_bytes != 0
+                                  ? caps.read_chunk_bytes
+                                  : std::min(c.options.chunk_bytes, c.options.lane_bytes);
   const std::uint64_t bytes = std::min({fetch.offer.bytes - fetch.done, kFetchBytes,
-                                        std::uint64_t{ctx.fabric.caps().max_read_bytes}});
+                                        std::uint64_t{chunk}, std::uint64_t{caps.max_read_bytes}});
   const OpStatus status = find_target(ctx, c, bytes);
   if (status != OpStatus::kOk) {
     end_fetch(ctx, c);

@@ -74,6 +74,11 @@ std::uint32_t largest_mtu(const MessageContext& ctx, const ConnectOptions& optio
          wire::kPayloadMtuStep * wire::kPayloadMtuStep;
 }
 
+std::uint16_t lanes_wanted(const MessageContext& ctx, const MessageConnection& c) {
+  return static_cast<std::uint16_t>(
+      std::min<std::uint32_t>(c.options.path_count, ctx.fabric.caps().max_lanes));
+}
+
 MessageListener* listener_for(MessageContext& ctx, std::uint16_t address) {
   for (MessageListener& listener : ctx.listeners)
     if (listener.is_open && std::find(listener.addresses.begin(), listener.addresses.end(),
@@ -269,8 +274,9 @@ Result<ConnId> start_connect(MessageContext& ctx, const MessageTarget& target,
     c->payload_mtu = largest_mtu(ctx, options);
     c->started = ctx.now;
     c->gives_up = ctx.now + options.connect_timeout;
-    const auto peer = ctx.fabric.connect(target.remotes[0],
-                                         encoded(hello_of(ctx, *c, wire::HelloKind::kConnect)));
+    const auto peer =
+        ctx.fabric.connect(target.remotes[0], encoded(hello_of(ctx, *c, wire::HelloKind::kConnect)),
+                           lanes_wanted(ctx, *c));
     if (peer.ok())
       ctx.bind(*c, peer.value());
     else
@@ -303,7 +309,8 @@ Status accept_request(MessageContext& ctx, MessageConnection& c, const ConnectOp
   c.has_crc = decide_crc(c);
   c.started = ctx.now;
   c.gives_up = ctx.now + options.connect_timeout;
-  status = ctx.fabric.accept(c.peer, encoded(hello_of(ctx, c, wire::HelloKind::kAccept)));
+  status = ctx.fabric.accept(c.peer, encoded(hello_of(ctx, c, wire::HelloKind::kAccept)),
+                             lanes_wanted(ctx, c));
   if (!status.ok())
     return refuse_at_accept(ctx, c, wire::RefuseCode::kOther, status.error().message());
   ctx.set_phase(c, Phase::kAccepting);

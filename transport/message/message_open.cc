@@ -82,11 +82,6 @@ Status set_options(MessageContext& ctx, MessageConnection& c, const ConnectOptio
   if (!selector.ok()) return selector.error();
   const auto loss_rule = ctx.registry.find_loss_rule(options.loss_rule);
   if (!loss_rule.ok()) return loss_rule.error();
-  if (options.path_count > ctx.fabric.caps().max_lanes)
-    return Error(
-        ErrorCode::kUnsupported,
-        absl::StrCat("ConnectOptions::path_count is ", options.path_count, "; provider ",
-                     ctx.fabric.caps().name, " has ", ctx.fabric.caps().max_lanes, " lanes"));
   c.options = options;
   c.cc = std::move(cc).value();
   c.selector = selector.value();
@@ -98,7 +93,10 @@ Status set_options(MessageContext& ctx, MessageConnection& c, const ConnectOptio
 }
 
 Status open_data(MessageContext& ctx, MessageConnection& c) {
-  const std::uint32_t paths = c.options.path_count;
+  // A medium may have fewer than were asked for, and the peer may want fewer.
+  const std::uint32_t paths =
+      std::min<std::uint32_t>(c.options.path_count, ctx.fabric.reach(c.peer).lanes);
+  c.options.path_count = paths;
   auto selector = c.selector->create(paths, ctx.rng.next());
   if (selector == nullptr) return not_made("path selector", c.options.path_selector);
   const FlowInfo info = flow_info(ctx, c);

@@ -299,6 +299,17 @@ void on_shown(MessageContext& ctx, MessageConnection& c) {
   }
 }
 
+// The fabric knows better than any probe whether a lane can be used.
+void on_lane(MessageContext& ctx, MessageConnection& c, const FabricCompletion& news) {
+  if (!c.paths || news.lane >= c.paths->size()) return;
+  const PathId path{news.lane};
+  if (news.is_ok)
+    c.paths->on_probe_reply(path, Duration{});
+  else
+    c.paths->on_link_down(path, ctx.now, c.rtt.smoothed());
+  ctx.make_ready(c);
+}
+
 }  // namespace
 
 void on_completion(MessageContext& ctx, const FabricCompletion& done) {
@@ -313,6 +324,9 @@ void on_completion(MessageContext& ctx, const FabricCompletion& done) {
     case FabricCompletion::Kind::kRead:
       on_fetched(ctx, *c, done.is_ok);
       if (!c->fetch.is_active && c->has_peer) take_deferred(ctx, *c);
+      return;
+    case FabricCompletion::Kind::kLane:
+      on_lane(ctx, *c, done);
       return;
     case FabricCompletion::Kind::kMessage:
       break;

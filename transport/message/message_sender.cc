@@ -206,7 +206,7 @@ class Batch {
     if (!is_offered(request)) return out.part.list();
     out.record.flags = kRecordIsOffered;
     for (std::uint8_t i = 0; i < out.part.count; ++i) {
-      const RemoteSpan span = ctx_.fabric.offer(out.part.pieces[i]);
+      const RemoteSpan span = ctx_.fabric.offer(c_.peer, out.part.pieces[i]);
       out.offered[i] = {.address = span.address, .key = span.key, .bytes = span.bytes};
     }
     return out.alone(out.offered.data(), out.part.count * sizeof(OfferedPiece));
@@ -273,11 +273,11 @@ bool answer_read(MessageContext& ctx, MessageConnection& c, MessageResponse& res
   Record record;
   record.length = response.length;
   const bool is_offered = response.length >= c.offers_from_bytes;
-  Sge piece{.data = target.data, .bytes = response.length};
+  Sge piece{.data = target.data, .bytes = response.length, .region = target.region};
   OfferedPiece offered;
   if (is_offered) {
     record.kind = RecordKind::kReadOffer;
-    const RemoteSpan span = ctx.fabric.offer(piece);
+    const RemoteSpan span = ctx.fabric.offer(c.peer, piece);
     offered = {.address = span.address, .key = span.key, .bytes = span.bytes};
     piece = {.data = reinterpret_cast<std::byte*>(&offered), .bytes = sizeof(offered)};
   } else {
