@@ -21,9 +21,14 @@ void write_caps(const void* self, ModuleFabricCaps* out) {
           .max_payload_bytes = caps.max_payload_bytes,
           .max_read_bytes = caps.max_read_bytes,
           .read_from_bytes = caps.read_from_bytes,
+          .read_chunk_bytes = caps.read_chunk_bytes,
           .max_held = caps.max_held,
+          .max_read_local = caps.max_read_local,
+          .max_read_remote = caps.max_read_remote,
           .max_lanes = caps.max_lanes,
-          .link_rate_bps = caps.link_rate.bits_per_second()};
+          .sprays_messages = caps.sprays_messages,
+          .link_rate_bps = caps.link_rate.bits_per_second(),
+          .read_rtt_ns = caps.read_rtt.count()};
 }
 
 bool add_address(void* self, std::string_view address, std::uint16_t* index,
@@ -40,10 +45,10 @@ void addresses(const void* self, const ModuleTextSink* sink) {
     sink->take(sink->to, address);
 }
 
-bool connect(void* self, std::string_view address, std::span<const std::byte> hello,
-             FabricPeer* peer, const ModuleErrorSink* sink) {
+bool connect(void* self, std::string_view address, const ModuleHello* hello, FabricPeer* peer,
+             const ModuleErrorSink* sink) {
   return guarded(*sink, [&] {
-    auto called = fabric(self).connect(address, hello);
+    auto called = fabric(self).connect(address, hello->bytes, hello->lanes);
     if (called.ok()) *peer = called.value();
     return called;
   });
@@ -71,9 +76,9 @@ void set_up_calls(ModuleMessageFabric& out) {
     return guarded(*sink, [&] { return fabric(self).check_address(address); });
   };
   out.connect = connect;
-  out.accept = [](void* self, FabricPeer peer, std::span<const std::byte> hello,
+  out.accept = [](void* self, FabricPeer peer, const ModuleHello* hello,
                   const ModuleErrorSink* sink) {
-    return guarded(*sink, [&] { return fabric(self).accept(peer, hello); });
+    return guarded(*sink, [&] { return fabric(self).accept(peer, hello->bytes, hello->lanes); });
   };
   out.refuse = [](void* self, FabricPeer peer, std::span<const std::byte> hello) {
     fabric(self).refuse(peer, hello);
@@ -81,6 +86,10 @@ void set_up_calls(ModuleMessageFabric& out) {
   out.drop = [](void* self, FabricPeer peer) { fabric(self).drop(peer); };
   out.describe_peer = [](const void* self, FabricPeer peer, const ModuleTextSink* sink) {
     sink->take(sink->to, fabric(self).describe_peer(peer));
+  };
+  out.describe_lane = [](const void* self, FabricPeer peer, std::uint16_t lane,
+                         const ModuleTextSink* sink) {
+    sink->take(sink->to, fabric(self).describe_lane(peer, lane));
   };
   out.reach = [](const void* self, FabricPeer peer, MessageFabric::Reach* to) {
     *to = fabric(self).reach(peer);
@@ -103,8 +112,8 @@ ModuleMessageFabric message_fabric_functions() {
     return static_cast<std::int64_t>(fabric(self).now().time_since_epoch().count());
   };
   out.poll_events = poll_events;
-  out.offer = [](const void* self, const Sge* piece, RemoteSpan* to) {
-    *to = fabric(self).offer(*piece);
+  out.offer = [](void* self, FabricPeer peer, const Sge* piece, RemoteSpan* to) {
+    *to = fabric(self).offer(peer, *piece);
   };
   out.post = [](void* self, const FabricOp* ops, std::size_t count) {
     return fabric(self).post({ops, count});

@@ -39,10 +39,12 @@ class ForeignMessageFabric final : public MessageFabric {
     return called(
         [&](const ModuleErrorSink* sink) { return call_.check_address(self_, address, sink); });
   }
-  Result<FabricPeer> connect(std::string_view address, std::span<const std::byte> hello) override;
-  Status accept(FabricPeer peer, std::span<const std::byte> hello) override {
+  Result<FabricPeer> connect(std::string_view address, std::span<const std::byte> hello,
+                             std::uint16_t lanes) override;
+  Status accept(FabricPeer peer, std::span<const std::byte> hello, std::uint16_t lanes) override {
+    const ModuleHello says{.bytes = hello, .lanes = lanes};
     return called(
-        [&](const ModuleErrorSink* sink) { return call_.accept(self_, peer, hello, sink); });
+        [&](const ModuleErrorSink* sink) { return call_.accept(self_, peer, &says, sink); });
   }
   void refuse(FabricPeer peer, std::span<const std::byte> hello) override {
     call_.refuse(self_, peer, hello);
@@ -56,15 +58,18 @@ class ForeignMessageFabric final : public MessageFabric {
     call_.reach(self_, peer, &out);
     return out;
   }
+  std::string describe_lane(FabricPeer peer, std::uint16_t lane) const override {
+    return told([&](const ModuleTextSink* sink) { call_.describe_lane(self_, peer, lane, sink); });
+  }
   std::size_t poll_events(std::span<FabricEvent> out) override;
   Status add_region(LocalKey region, std::span<std::byte> bytes) override {
     return called(
         [&](const ModuleErrorSink* sink) { return call_.add_region(self_, region, bytes, sink); });
   }
   void remove_region(LocalKey region) override { call_.remove_region(self_, region); }
-  RemoteSpan offer(const Sge& piece) const override {
+  RemoteSpan offer(FabricPeer peer, const Sge& piece) override {
     RemoteSpan out;
-    call_.offer(self_, &piece, &out);
+    call_.offer(self_, peer, &piece, &out);
     return out;
   }
   std::size_t post(std::span<const FabricOp> ops) override {
@@ -106,8 +111,13 @@ void ForeignMessageFabric::refresh() {
   caps_.max_payload_bytes = caps.max_payload_bytes;
   caps_.max_read_bytes = caps.max_read_bytes;
   caps_.read_from_bytes = caps.read_from_bytes;
+  caps_.read_chunk_bytes = caps.read_chunk_bytes;
+  caps_.max_read_local = caps.max_read_local;
+  caps_.max_read_remote = caps.max_read_remote;
   caps_.max_held = caps.max_held;
-  caps_.max_lanes = static_cast<std::uint16_t>(caps.max_lanes);
+  caps_.max_lanes = caps.max_lanes;
+  caps_.sprays_messages = caps.sprays_messages != 0;
+  caps_.read_rtt = Duration(caps.read_rtt_ns);
   caps_.link_rate = Rate::bits_per_second(caps.link_rate_bps);
   addresses_.clear();
   const ModuleTextSink sink{.take =
@@ -128,10 +138,12 @@ Result<std::uint16_t> ForeignMessageFabric::add_address(std::string_view address
 }
 
 Result<FabricPeer> ForeignMessageFabric::connect(std::string_view address,
-                                                 std::span<const std::byte> hello) {
+                                                 std::span<const std::byte> hello,
+                                                 std::uint16_t lanes) {
   FabricPeer peer{};
+  const ModuleHello says{.bytes = hello, .lanes = lanes};
   const Status connected = called([&](const ModuleErrorSink* sink) {
-    return call_.connect(self_, address, hello, &peer, sink);
+    return call_.connect(self_, address, &says, &peer, sink);
   });
   if (!connected.ok()) return connected.error();
   return peer;

@@ -100,9 +100,14 @@ struct ModuleFabricCaps {
   std::uint32_t max_payload_bytes = 0;
   std::uint32_t max_read_bytes = 0;
   std::uint32_t read_from_bytes = 0;
+  std::uint32_t read_chunk_bytes = 0;
   std::uint32_t max_held = 0;
-  std::uint32_t max_lanes = 0;
+  std::uint16_t max_read_local = 0;
+  std::uint16_t max_read_remote = 0;
+  std::uint16_t max_lanes = 0;
+  std::uint8_t sprays_messages = 0;
   std::uint64_t link_rate_bps = 0;
+  std::int64_t read_rtt_ns = 0;
 };
 
 // FabricEvent; what it points to is valid during the call that brings it.
@@ -112,6 +117,11 @@ struct ModuleFabricEvent {
   FabricPeer peer{};
   std::span<const std::byte> hello{};
   std::string_view cause{};
+};
+// What connect() and accept() are given.
+struct ModuleHello {
+  std::span<const std::byte> bytes{};
+  std::uint16_t lanes = 1;
 };
 struct ModuleEventSink {
   void (*take)(void* to, const ModuleFabricEvent* event) = nullptr;
@@ -129,20 +139,22 @@ struct ModuleMessageFabric {
   void (*addresses)(const void* self, const ModuleTextSink* sink) = nullptr;
   bool (*check_address)(const void* self, std::string_view address,
                         const ModuleErrorSink* sink) = nullptr;
-  bool (*connect)(void* self, std::string_view address, std::span<const std::byte> hello,
-                  FabricPeer* peer, const ModuleErrorSink* sink) = nullptr;
-  bool (*accept)(void* self, FabricPeer peer, std::span<const std::byte> hello,
+  bool (*connect)(void* self, std::string_view address, const ModuleHello* hello, FabricPeer* peer,
+                  const ModuleErrorSink* sink) = nullptr;
+  bool (*accept)(void* self, FabricPeer peer, const ModuleHello* hello,
                  const ModuleErrorSink* sink) = nullptr;
   void (*refuse)(void* self, FabricPeer peer, std::span<const std::byte> hello) = nullptr;
   void (*drop)(void* self, FabricPeer peer) = nullptr;
   void (*describe_peer)(const void* self, FabricPeer peer, const ModuleTextSink* sink) = nullptr;
   void (*reach)(const void* self, FabricPeer peer, MessageFabric::Reach* out) = nullptr;
+  void (*describe_lane)(const void* self, FabricPeer peer, std::uint16_t lane,
+                        const ModuleTextSink* sink) = nullptr;
   // At most `most` of them; how many there were.
   std::size_t (*poll_events)(void* self, std::size_t most, const ModuleEventSink* sink) = nullptr;
   bool (*add_region)(void* self, LocalKey region, std::span<std::byte> bytes,
                      const ModuleErrorSink* sink) = nullptr;
   void (*remove_region)(void* self, LocalKey region) = nullptr;
-  void (*offer)(const void* self, const Sge* piece, RemoteSpan* out) = nullptr;
+  void (*offer)(void* self, FabricPeer peer, const Sge* piece, RemoteSpan* out) = nullptr;
   std::size_t (*post)(void* self, const FabricOp* ops, std::size_t count) = nullptr;
   std::size_t (*poll)(void* self, FabricCompletion* out, std::size_t count) = nullptr;
   void (*release)(void* self, const FabricCompletion* message) = nullptr;
