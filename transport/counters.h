@@ -36,6 +36,8 @@ namespace spindrift {
   X(requests_refused)   /* key, bounds, right or length: it ended the connection */  \
   X(requests_completed)                                                              \
   X(receives_completed)                                                              \
+  X(chunks_fetched) /* reads of what the peer offered */                             \
+  X(chunks_lost)    /* of these, lost by a lane and asked for again */               \
   X(paths_went_bad)                                                                  \
   X(paths_restored)                                                                  \
   X(cc_limits_clamped)       /* limits of the algorithm that made no sense */        \

@@ -11,6 +11,7 @@
 #include "providers/memory/memory_network.h"
 #include "providers/wrap/fault_io.h"
 #include "providers/wrap/fault_spec.h"
+#include "tests/contract/scripted_world.h"
 #include "tests/sim/lane_world.h"
 #include "transport/base/check.h"
 
@@ -180,7 +181,13 @@ std::vector<WorldFactory> reliable_worlds() {
   return {{"shm", [] { return std::make_unique<ShmWorld>(SingleCopy::kAuto); }},
           {"shm_copying", [] { return std::make_unique<ShmWorld>(SingleCopy::kOff); }},
           {"sim_lanes", [] { return std::make_unique<LanesWorld>(0); }},
-          {"sim_lanes_lossy", [] { return std::make_unique<LanesWorld>(0.005); }}};
+          {"sim_lanes_lossy", [] { return std::make_unique<LanesWorld>(0.005); }},
+          {"scripted",
+           [] { return std::make_unique<ScriptedWorld>(test::ScriptedOptions{.lanes = 256}); }},
+          {"scripted_lossy", [] {
+             return std::make_unique<ScriptedWorld>(
+                 test::ScriptedOptions{.lanes = 16, .offer_refusals = 23, .loss = 0.05});
+           }}};
 }
 
 std::vector<WorldFactory> all_worlds() {

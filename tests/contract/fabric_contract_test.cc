@@ -15,6 +15,7 @@
 #include "providers/module/foreign_module.h"
 #include "providers/shm/shm_fabric.h"
 #include "tests/sim/lane_world.h"
+#include "tests/transport/scripted_fabric.h"
 
 namespace spindrift {
 namespace {
@@ -31,6 +32,8 @@ struct FabricPair {
   virtual void pass_time() {}
   // ... until nothing is under way.
   virtual void rest() {}
+  // Cuts a lane, or mends it; false: that cannot be done here.
+  virtual bool set_lane(std::uint16_t /*lane*/, bool /*is_up*/) { return false; }
   std::unique_ptr<MessageFabric> a;
   std::unique_ptr<MessageFabric> b;
 };
@@ -75,6 +78,24 @@ std::unique_ptr<FabricPair> pair_behind_border() {
   return pair;
 }
 
+struct ScriptedPair final : public FabricPair {
+  ScriptedPair() : net({.lanes = 8, .loss = 0}) {
+    a = net.make();
+    b = net.make();
+  }
+  ~ScriptedPair() override {
+    a.reset();
+    b.reset();
+  }
+  void pass_time() override { net.advance_to(net.now() + std::chrono::microseconds(1)); }
+  void rest() override { net.advance_to(net.now() + std::chrono::milliseconds(20)); }
+  bool set_lane(std::uint16_t lane, bool is_up) override {
+    net.set_lane(lane, is_up);
+    return true;
+  }
+  test::ScriptedNet net;
+};
+
 std::vector<FabricWorld> fabric_worlds() {
   const auto shm = [](SingleCopy single_copy) {
     return [single_copy] {
@@ -94,7 +115,8 @@ std::vector<FabricWorld> fabric_worlds() {
           {"shm_copying", shm(SingleCopy::kOff)},
           {"module", pair_behind_border},
           {"sim_lanes", lanes(0)},
-          {"sim_lanes_lossy", lanes(0.02)}};
+          {"sim_lanes_lossy", lanes(0.02)},
+          {"scripted", [] { return std::make_unique<ScriptedPair>(); }}};
 }
 
 Bytes pattern(std::size_t size, std::size_t seed) {
@@ -163,6 +185,22 @@ class FabricContract : public testing::TestWithParam<FabricWorld> {
       pair->pass_time();
     }
     return false;
+  }
+
+  static RemoteSpan cut(const RemoteSpan& from, std::uint32_t at, std::uint32_t bytes) {
+    return {.address = from.address + at, .key = from.key, .bytes = bytes};
+  }
+  // One piece of b's memory into one of a's.
+  void read(const Sge& into, const RemoteSpan& remote) {
+    FabricOp op{.kind = FabricOp::Kind::kRead, .peer = to_b, .tag = 17};
+    op.local = {&into, 1};
+    op.remote = {&remote, 1};
+    ASSERT_EQ(a->post({&op, 1}), 1U);
+    FabricCompletion got;
+    ASSERT_TRUE(next(*a, got));
+    EXPECT_EQ(got.kind, FabricCompletion::Kind::kRead);
+    EXPECT_EQ(got.tag, 17U);
+    EXPECT_TRUE(got.is_ok) << a->last_error(to_b);
   }
 
   std::unique_ptr<FabricPair> pair = GetParam().make();
@@ -265,12 +303,20 @@ TEST_P(FabricContract, MemoryThatIsReachableIsReadIntoLists) {
   FabricOp op{.kind = FabricOp::Kind::kRead, .peer = to_b, .tag = 42};
   op.local = into;
   op.remote = remote;
-  ASSERT_EQ(a->post({&op, 1}), 1U);
-  FabricCompletion got;
-  ASSERT_TRUE(next(*a, got));
-  EXPECT_EQ(got.kind, FabricCompletion::Kind::kRead);
-  EXPECT_EQ(got.tag, 42U);
-  ASSERT_TRUE(got.is_ok) << a->last_error(to_b);
+  if (a->caps().max_read_local < 2 || a->caps().max_read_remote < 2) {
+    ASSERT_NO_FATAL_FAILURE(read(into[0], cut(remote[0], 0, 1)));
+    ASSERT_NO_FATAL_FAILURE(
+        read({.data = into[1].data, .bytes = 69999, .region = region}, cut(remote[0], 1, 69999)));
+    ASSERT_NO_FATAL_FAILURE(
+        read({.data = into[1].data + 69999, .bytes = 50000, .region = region}, remote[1]));
+  } else {
+    ASSERT_EQ(a->post({&op, 1}), 1U);
+    FabricCompletion got;
+    ASSERT_TRUE(next(*a, got));
+    EXPECT_EQ(got.kind, FabricCompletion::Kind::kRead);
+    EXPECT_EQ(got.tag, 42U);
+    ASSERT_TRUE(got.is_ok) << a->last_error(to_b);
+  }
   EXPECT_EQ(mine[0], theirs[10]);
   EXPECT_EQ(std::memcmp(mine.data() + 1000, theirs.data() + 11, 69999), 0);
   EXPECT_EQ(std::memcmp(mine.data() + 1000 + 69999, theirs.data() + 100000, 50000), 0);
@@ -280,7 +326,8 @@ TEST_P(FabricContract, MemoryThatIsNotThereIsAnErrorWithACause) {
   open();
   if (!a->reach(to_b).reads_peer) GTEST_SKIP() << "nothing can be read here";
   Bytes mine(100);
-  const Sge into{.data = mine.data(), .bytes = 100};
+  ASSERT_TRUE(a->add_region(LocalKey{9}, mine).ok());
+  const Sge into{.data = mine.data(), .bytes = 100, .region = LocalKey{9}};
   const RemoteSpan nowhere{.address = 16, .bytes = 100};
   FabricOp op{.kind = FabricOp::Kind::kRead, .peer = to_b};
   op.local = {&into, 1};
@@ -290,6 +337,70 @@ TEST_P(FabricContract, MemoryThatIsNotThereIsAnErrorWithACause) {
   ASSERT_TRUE(next(*a, got));
   EXPECT_FALSE(got.is_ok);
   EXPECT_THAT(a->last_error(to_b), HasSubstr(a->describe_peer(to_b)));
+}
+
+// What a lane that is cut had under way is lost, which is told once, and so is its return; the
+// other lanes and the messages do not care.
+TEST_P(FabricContract, ALaneThatIsCutLosesItsReadsAndWorksAgainWhenMended) {
+  open();
+  if (!a->reach(to_b).reads_peer || !pair->set_lane(1, true)) GTEST_SKIP() << "no lane to cut";
+  Bytes theirs = pattern(64000, 7);
+  Bytes mine(64000);
+  ASSERT_TRUE(b->add_region(LocalKey{7}, theirs).ok());
+  ASSERT_TRUE(a->add_region(LocalKey{8}, mine).ok());
+  const RemoteSpan remote =
+      b->offer(to_a, {.data = theirs.data(), .bytes = 64000, .region = LocalKey{7}});
+  const Sge into{.data = mine.data(), .bytes = 64000, .region = LocalKey{8}};
+  const auto read_by = [&](std::uint16_t lane) {
+    FabricOp op{.kind = FabricOp::Kind::kRead, .lane = lane, .peer = to_b, .tag = lane};
+    op.local = {&into, 1};
+    op.remote = {&remote, 1};
+    ASSERT_EQ(a->post({&op, 1}), 1U);
+  };
+  read_by(1);
+  ASSERT_TRUE(pair->set_lane(1, false));
+  bool is_lost = false;
+  bool is_told = false;
+  FabricCompletion got;
+  while (!(is_lost && is_told)) {
+    ASSERT_TRUE(next(*a, got));
+    EXPECT_EQ(got.lane, 1);
+    EXPECT_FALSE(got.is_ok);
+    if (got.kind == FabricCompletion::Kind::kLane) {
+      EXPECT_FALSE(std::exchange(is_told, true));
+      EXPECT_THAT(a->describe_lane(to_b, 1), HasSubstr("down"));
+      EXPECT_NE(a->last_error(to_b), "");
+    } else {
+      ASSERT_EQ(got.kind, FabricCompletion::Kind::kRead);
+      EXPECT_FALSE(std::exchange(is_lost, true));
+      EXPECT_EQ(got.tag, 1U);
+      EXPECT_EQ(got.fault, FabricCompletion::Fault::kLost);
+    }
+  }
+  read_by(1);  // while it is down: lost as well
+  ASSERT_TRUE(next(*a, got));
+  EXPECT_EQ(got.fault, FabricCompletion::Fault::kLost);
+  pair->rest();
+  EXPECT_EQ(mine, Bytes(64000)) << "nothing lands of what was lost";
+  read_by(2);
+  ASSERT_TRUE(next(*a, got));
+  EXPECT_TRUE(got.is_ok);
+  EXPECT_EQ(mine, theirs);
+  ASSERT_EQ(send(*a, to_b, text("h"), text("by another way")), 1U);
+  do {
+    ASSERT_TRUE(next(*b, got));
+  } while (got.kind != FabricCompletion::Kind::kMessage);
+  b->release(got);
+  mine.assign(64000, std::byte{0});
+  ASSERT_TRUE(pair->set_lane(1, true));
+  ASSERT_TRUE(next(*a, got));
+  EXPECT_EQ(got.kind, FabricCompletion::Kind::kLane);
+  EXPECT_EQ(got.lane, 1);
+  EXPECT_TRUE(got.is_ok);
+  read_by(1);
+  ASSERT_TRUE(next(*a, got));
+  EXPECT_TRUE(got.is_ok);
+  EXPECT_EQ(mine, theirs);
 }
 
 TEST_P(FabricContract, ARefusalCarriesItsWordsAndNobodyIsAnError) {

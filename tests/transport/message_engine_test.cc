@@ -1,4 +1,5 @@
-// The message engine over shared memory: what it costs, and what must hold beyond the contract.
+// The message engine over media of every kind: what it costs, and what must hold beyond the
+// contract.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +9,7 @@
 namespace spindrift {
 namespace {
 
-std::unique_ptr<EndpointWorld> shm_world(std::string_view name) {
+std::unique_ptr<EndpointWorld> reliable_world(std::string_view name) {
   for (const WorldFactory& one : reliable_worlds())
     if (one.name == name) return one.make();
   return nullptr;
@@ -33,9 +34,9 @@ void move_some(Pair& pair, Buffer& from, Buffer& to, Buffer& cell, std::size_t b
 }
 
 TEST(MessageEngine, AllocatesNothingOnceItRuns) {
-  for (const char* name : {"shm", "shm_copying"})
+  for (const char* name : {"shm", "shm_copying", "scripted"})
     for (const std::size_t bytes : {std::size_t{8}, std::size_t{64}, std::size_t{100000}}) {
-      const auto world = shm_world(name);
+      const auto world = reliable_world(name);
       Pair pair(*world, {});
       ASSERT_TRUE(pair.open());
       Buffer from(*pair.a, bytes);
@@ -55,8 +56,8 @@ TEST(MessageEngine, AllocatesNothingOnceItRuns) {
 
 // What a line-ordered region promises holds whichever way the bytes come.
 TEST(MessageEngine, LineOrderedRegionsAreFilledWholeByEveryWay) {
-  for (const char* name : {"shm", "shm_copying"}) {
-    const auto world = shm_world(name);
+  for (const char* name : {"shm", "shm_copying", "scripted"}) {
+    const auto world = reliable_world(name);
     Pair pair(*world, {});
     ASSERT_TRUE(pair.open());
     constexpr std::size_t kBytes = 3000000;
@@ -81,7 +82,7 @@ TEST(MessageEngine, LineOrderedRegionsAreFilledWholeByEveryWay) {
 }
 
 TEST(MessageEngine, ReceiverDrivenCongestionControlIsRefusedWithTheReason) {
-  const auto world = shm_world("shm");
+  const auto world = reliable_world("shm");
   Pair pair(*world, {});
   const auto conn = pair.a->connect(pair.address, {.congestion_control = "receiver_credit"});
   ASSERT_FALSE(conn.ok());
@@ -89,7 +90,7 @@ TEST(MessageEngine, ReceiverDrivenCongestionControlIsRefusedWithTheReason) {
 }
 
 TEST(MessageEngine, WithCrcEveryByteGoesThroughTheRings) {
-  const auto world = shm_world("shm");
+  const auto world = reliable_world("shm");
   Pair::Options options;
   options.connect.crc = CrcChoice::kOn;
   Pair pair(*world, options);

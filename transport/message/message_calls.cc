@@ -12,6 +12,8 @@
 #include "transport/endpoint_queues.h"
 #include "transport/message/message_endpoint.h"
 #include "transport/message/message_handshake.h"
+#include "transport/message/message_lanes.h"
+#include "transport/message/message_open.h"
 #include "transport/message/message_receiver.h"
 
 namespace spindrift {
@@ -23,6 +25,24 @@ Error no_such_connection() {
   return Error(ErrorCode::kNotFound,
                "no such connection: it was released, or the id is another endpoint's");
 }
+
+// The fields of one part, told from those of another.
+class Prefixed final : public StateWriter {
+ public:
+  Prefixed(std::string_view prefix, StateWriter& out) : prefix_bytes_(prefix.size()), out_(out) {
+    std::copy(prefix.begin(), prefix.end(), name_.begin());
+  }
+  void field(std::string_view name, double value) override {
+    name = name.substr(0, name_.size() - prefix_bytes_);
+    std::copy(name.begin(), name.end(), name_.data() + prefix_bytes_);
+    out_.field({name_.data(), prefix_bytes_ + name.size()}, value);
+  }
+
+ private:
+  std::array<char, 80> name_{};  // nothing is allocated here
+  std::size_t prefix_bytes_;
+  StateWriter& out_;
+};
 
 double to_us(Duration duration) {
   return static_cast<double>(duration.count()) / 1e3;
@@ -46,7 +66,8 @@ Result<MemoryRegion> MessageEndpoint::register_memory(std::span<std::byte> bytes
   if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   auto region = ctx_.memory.add(bytes, access, options, random_u64());
   if (!region.ok()) return remember(ConnId{}, region.error());
-  const Status added = fabric_->add_region(region.value().local, bytes);
+  Status added = fabric_->add_region(region.value().local, bytes);
+  if (added.ok() && options.is_line_ordered) added = make_bounces(ctx_);
   if (!added.ok()) {
     static_cast<void>(ctx_.memory.remove(region.value(), 0));
     return remember(ConnId{}, added.error());
@@ -57,7 +78,7 @@ Result<MemoryRegion> MessageEndpoint::register_memory(std::span<std::byte> bytes
 Status MessageEndpoint::deregister_memory(const MemoryRegion& region) {
   const std::lock_guard guard(lock_);
   if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
-  stop_fetches_from(ctx_, region.remote.key);
+  stop_using(ctx_, region);
   Status status = ctx_.memory.remove(region, 0);
   if (!status.ok()) return remember(ConnId{}, status.error());
   fabric_->remove_region(region.local);
@@ -242,9 +263,7 @@ Status MessageEndpoint::deny_path(ConnId conn, PathId path, bool is_denied) {
     return remember(conn, Error(ErrorCode::kInvalidArgument,
                                 absl::StrCat("path ", path.value, " of ", c->options.path_count,
                                              ", or the connection is not open")));
-  c->paths->deny(path, is_denied);
-  if (is_denied && c->burst.path == path) c->burst_left = 0;
-  ctx_.make_ready(*c);
+  deny_lane(ctx_, *c, path, is_denied);
   return ok_status();
 }
 
@@ -292,6 +311,15 @@ void MessageEndpoint::describe(ConnId conn, StateWriter& out) const {
   out.field("is_read_by_peer", c->offers_from_bytes == UINT32_MAX ? 0 : 1);
   c->flow->algorithm().describe(out);
   c->paths->describe(out);
+  if (!c->fetching) return;
+  const Fetching& fetching = *c->fetching;
+  Prefixed fetch("fetch_", out);
+  fetch.field("reads_posted", fetching.posted);
+  fetch.field("limit_bytes", static_cast<double>(fetching.flow.window_bytes()));
+  fetch.field("in_flight_bytes", static_cast<double>(fetching.flow.in_flight()));
+  fetch.field("smoothed_rtt_us", to_us(fetching.rtt.smoothed()));
+  fetch.field("rtt_min_us", to_us(fetching.rtt.min()));
+  fetching.flow.algorithm().describe(fetch);
 }
 
 std::vector<PathReport> MessageEndpoint::paths(ConnId conn) const {
@@ -304,7 +332,8 @@ std::vector<PathReport> MessageEndpoint::paths(ConnId conn) const {
   for (std::uint32_t i = 0; i < c->paths->size(); ++i) {
     const PathId path{static_cast<std::uint16_t>(i)};
     const PathCounters& counted = c->paths->counters(path);
-    const bool is_open = c->burst.path == path;  // counted when it is over
+    // What is counted when it is over.
+    const bool is_open = c->sprays_messages && c->burst.path == path;
     PathReport report;
     if (!c->locals.empty()) report.local_address = url_of(c->locals[i % pairs]);
     if (!c->remotes.empty()) report.remote_address = url_of(c->remotes[i % pairs]);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/message/message_reads.h"
 #include "transport/message/message_sender.h"
 
 namespace spindrift {
@@ -215,6 +216,8 @@ void end_connection(MessageContext& ctx, MessageConnection& c, Phase phase, std:
     show(ctx, c);
     ctx.fabric.drop(c.peer);
     c.has_peer = false;
+    forget_reads(ctx, c);
+    if (c.arrivals) c.arrivals->clear();
   }
   end_requests(c, OpStatus::kFlushed, OpStatus::kFlushed);
   ctx.timers.arm(c.index, kNever);

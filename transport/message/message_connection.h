@@ -9,6 +9,7 @@
 #include "spindrift/endpoint.h"
 
 #include "transport/connection.h"
+#include "transport/message/message_fetching.h"
 #include "transport/message/message_record.h"
 #include "transport/receive_queue.h"
 
@@ -43,7 +44,8 @@ struct MessageRequest {
   std::uint8_t sge_count;
   bool is_unsignaled;
   bool has_fence;
-  bool is_answered;  // READ, atomics
+  bool is_answered;       // READ, atomics
+  bool is_being_fetched;  // READ: its bytes were offered
   std::array<Sge, kMaxSge> sge;
 
   std::span<const Sge> list() const { return {sge.data(), sge_count}; }
@@ -73,34 +75,15 @@ struct PathBurst {
   std::uint32_t last_number = 0;
 };
 
-// The message of the peer that is being taken in.
+// The message of the peer whose records come at the moment.
 struct IncomingMessage {
   RecordKind kind = RecordKind::kSend;
   bool is_open = false;  // more of it must come
   std::uint32_t length = 0;
-  std::uint32_t received = 0;
+  std::uint32_t begun = 0;    // bytes of it that have a place
+  std::uint32_t receive = 0;  // sequence number of its RECEIVE, where it needs one
   std::uint64_t key = 0;
   std::uint64_t offset = 0;
-};
-
-// Bytes that a peer offered to be read from its memory.
-struct Offer {
-  std::array<RemoteSpan, kMaxSge> pieces{};
-  std::uint8_t count = 0;
-  std::uint64_t bytes = 0;
-};
-
-// Bytes that are being fetched from the peer: of its message, or of our READ.
-struct Fetch {
-  bool is_active = false;
-  bool is_posted = false;  // the fabric reads; else it had no room
-  bool is_for_read = false;
-  bool holds_message = false;
-  bool is_bounced = false;  // through memory of ours: the target is line-ordered
-  std::uint32_t bytes = 0;  // under way
-  std::uint64_t done = 0;   // of the offer
-  Offer offer;
-  FabricCompletion message;  // that made the offer; released at the end
 };
 
 struct MessageConnection {
@@ -110,7 +93,8 @@ struct MessageConnection {
   bool is_initiator = false;
   bool has_peer = false;  // the fabric knows `peer`
   bool has_crc = false;
-  bool is_ready = false;  // in the engine's ready list
+  bool is_ready = false;    // in the engine's ready list
+  bool is_stirred = false;  // in the list of those whose arrivals are to be looked at
   bool is_blocked_on_queue = false;
   bool close_event_sent = false;
   bool owes_bulletin = false;  // something to show that no record has told
@@ -118,7 +102,7 @@ struct MessageConnection {
   bool has_drained = false;    // ... since then nothing more came
   bool ignores_rest = false;   // bytes that it gave up were dropped: what follows builds on them
   bool peer_progresses_alone = false;
-  bool owes_read_done = false;        // what was offered has been fetched
+  bool sprays_messages = false;       // they take paths, as reads do
   bool has_flushed_messages = false;  // the peer closed; no later message may follow the gap
   bool is_turned_away = false;        // our message met no RECEIVE, and waits for the invitation
   FabricPeer peer{};
@@ -148,10 +132,12 @@ struct MessageConnection {
 
   // Our requests. Records are numbered as they are sent, modulo 2^32.
   std::optional<Ring<MessageRequest>> requests;
-  std::uint64_t next_request = 0;  // serial of the first not sent whole
-  std::uint64_t oldest_read = 0;   // no READ or atomic before this serial waits for its answer
-  std::uint32_t begun = 0;         // records sent
-  std::uint32_t acked = 0;         // of these, taken in by the peer
+  std::uint64_t next_request = 0;     // serial of the first not sent whole
+  std::uint64_t oldest_read = 0;      // no READ or atomic before this serial waits for its answer
+  std::uint64_t next_offered = 0;     // ... or for the beginning of it
+  std::uint32_t read_dones_owed = 0;  // READs of ours that were fetched, and the peer does not know
+  std::uint32_t begun = 0;            // records sent
+  std::uint32_t acked = 0;            // of these, taken in by the peer
   std::uint32_t reads_waiting = 0;
   std::uint32_t messages_begun = 0;  // that need a RECEIVE
   std::uint32_t peer_credits = 0;
@@ -166,8 +152,9 @@ struct MessageConnection {
   std::uint32_t executed = 0;      // records of its requests, taken in
   std::uint32_t next_message = 0;  // that needs a RECEIVE
   IncomingMessage incoming;
-  Fetch fetch;
-  std::optional<Ring<FabricCompletion>> deferred;  // came while something was being fetched
+  std::optional<Ring<Arrival>> arrivals;  // what waits for its bytes, and all that came behind it
+  std::uint64_t next_begin = 0;           // serial of the first that has not begun
+  std::optional<Fetching> fetching;       // where the peer's memory can be read
   Bulletin shows;
   OpStatus pending_fault = OpStatus::kOk;  // told when what was asked before is answered
   std::string pending_reason;
@@ -179,10 +166,18 @@ struct MessageConnection {
   PathBurst burst;
   std::uint64_t burst_left = 0;
   std::optional<Ring<PathBurst>> bursts;
-  std::uint32_t denied_paths = 0;
+  std::uint32_t denied_paths = 0;     // by this side's operator
+  std::uint32_t lane_notes_owed = 0;  // of these, changes that the peer does not know
+  std::vector<LaneDenial> denials{};  // by path; empty before the first
 
   ConnectionCounters counters;
   std::string error;
+
+  std::uint32_t packets_of(std::uint64_t bytes) const {
+    return bytes <= payload_mtu
+               ? 1
+               : static_cast<std::uint32_t>((bytes + payload_mtu - 1) / payload_mtu);
+  }
 };
 
 }  // namespace spindrift

@@ -36,6 +36,7 @@ struct OutgoingRecord {
   Sge only;  // payload that is in no list of the caller's
   std::uint64_t compare = 0;
   std::uint32_t bytes = 0;  // of the request that this covers
+  std::uint32_t cost = 0;   // on its path
   bool begins = false;
   bool ends = false;
   std::span<const Sge> alone(void* data, std::size_t size) {
@@ -50,6 +51,21 @@ struct SendScratch {
   std::array<OutgoingRecord, kSendBatch> out;
 };
 
+// Reads on their way to the fabric.
+inline constexpr std::size_t kReadBatch = 16;
+struct ReadScratch {
+  std::array<FabricOp, kReadBatch> ops;
+  std::array<Landing, kReadBatch> local;
+  std::array<std::array<RemoteSpan, kMaxSge>, kReadBatch> remote;
+  std::array<std::uint16_t, kReadBatch> chunks;
+};
+
+// What is read into line-ordered memory comes by memory of the engine's own, in pieces.
+inline constexpr std::uint32_t kBounceBytes = 256U << 10U;
+inline constexpr std::uint8_t kBounces = 8;
+// The fabric knows it by this; no region of a user's has an epoch of zero.
+inline constexpr LocalKey kBounceRegion{(1U << MemoryTable::kIndexBits) - 1};
+
 struct MessageContext {
   MessageContext(const EndpointConfig& endpoint_config, const Registry& names,
                  MessageFabric& medium, const EngineIdentity& who)
@@ -63,6 +79,7 @@ struct MessageContext {
         events(std::size_t{4} * endpoint_config.max_connections),
         timers(endpoint_config.max_connections),
         ready(endpoint_config.max_connections),
+        stirred(endpoint_config.max_connections),
         connections(endpoint_config.max_connections),
         generations(endpoint_config.max_connections, 0),
         recorder(endpoint_config.trace_events, endpoint_config.trace_level),
@@ -81,8 +98,9 @@ struct MessageContext {
   MemoryTable memory;
   Ring<Completion> completions;
   Ring<ConnEvent> events;
-  TimerHeap timers;           // by connection index
-  Ring<std::uint16_t> ready;  // connections with something to send or show; each at most once
+  TimerHeap timers;             // by connection index
+  Ring<std::uint16_t> ready;    // connections with something to send or show; each at most once
+  Ring<std::uint16_t> stirred;  // ... with arrivals to be looked at before the turn is over
   std::vector<std::unique_ptr<MessageConnection>> connections;
   std::vector<std::uint16_t> generations;
   std::vector<std::uint16_t> free_slots;
@@ -93,9 +111,11 @@ struct MessageContext {
   std::vector<std::byte> inline_bytes;
   std::vector<std::uint32_t> free_inline;
   SendScratch sending;
-  Landing landing;                // of the bytes at hand
-  std::vector<std::byte> bounce;  // for reads into line-ordered memory
-  Time now{};                     // of this turn or call
+  ReadScratch reading;
+  Landing landing;                         // of the bytes at hand
+  std::vector<std::byte> bounce;           // made when the first line-ordered region is registered
+  std::vector<std::uint8_t> free_bounces;  // 1..kBounces
+  Time now{};                              // of this turn or call
   std::uint32_t half_open = 0;
   std::uint32_t settling = 0;  // connections whose peer shows an end
   std::uint32_t blocked_on_queue = 0;
@@ -104,6 +124,9 @@ struct MessageContext {
   ConnectionCounters closed_totals;
   std::string last_error;
 
+  std::byte* bounce_at(std::uint8_t number) {
+    return bounce.data() + std::size_t{kBounceBytes} * (number - 1U);
+  }
   MessageConnection* find(ConnId id) {
     const std::uint32_t index = id.value & 0xffff;
     if (id.value == 0 || index >= connections.size() || !connections[index]) return nullptr;

@@ -12,10 +12,12 @@
 #include "transport/base/random.h"
 #include "transport/cc_recorder.h"
 #include "transport/endpoint_queues.h"
+#include "transport/message/message_arrivals.h"
 #include "transport/message/message_completions.h"
-#include "transport/message/message_fetch.h"
 #include "transport/message/message_handshake.h"
+#include "transport/message/message_lanes.h"
 #include "transport/message/message_poster.h"
+#include "transport/message/message_reads.h"
 #include "transport/message/message_receiver.h"
 #include "transport/message/message_sender.h"
 #include "transport/message/message_timers.h"
@@ -103,15 +105,27 @@ void MessageEndpoint::take_completions() {
   while (total < ctx_.config.turn_packets && ctx_.turn_bytes < kTurnBytes) {
     const std::size_t count = fabric_->poll(done_);
     if (count == 0) {
+      if (!ctx_.stirred.is_empty()) look_at_stirred();
       if (ctx_.settling != 0) [[unlikely]]
         settle_all();
       return;
     }
+    if (count != 0 && done_[0].kind == FabricCompletion::Kind::kRead) ctx_.now = fabric_->now();
     for (std::size_t i = 0; i < count; ++i)
       on_completion(ctx_, done_[i]);
+    look_at_stirred();
     total += count;
     // Whoever waits for what has come is not kept waiting for what may still be on its way.
     if (count < done_.size() && !ctx_.completions.is_empty()) return;
+  }
+}
+
+void MessageEndpoint::look_at_stirred() {
+  for (; !ctx_.stirred.is_empty(); ctx_.stirred.pop_front()) {
+    MessageConnection* c = ctx_.connections[ctx_.stirred.front()].get();
+    if (c == nullptr) continue;
+    c->is_stirred = false;
+    look_at_arrivals(ctx_, *c);
   }
 }
 
@@ -122,11 +136,10 @@ void MessageEndpoint::settle_all() {
 
 void MessageEndpoint::serve(MessageConnection& c) {
   if (!carries_data(c.phase)) return;
-  if (c.fetch.is_active && !c.fetch.is_posted) fetch_on(ctx_, c);
-  if (c.owes_read_done && carries_data(c.phase)) {
-    c.owes_read_done = !send_read_done(ctx_, c);
-    if (c.owes_read_done) ctx_.make_ready(c);
-  }
+  if (is_fetching(c)) look_at_arrivals(ctx_, c);
+  if (!carries_data(c.phase)) return;
+  if (c.read_dones_owed != 0) send_read_dones(ctx_, c);
+  if (c.lane_notes_owed != 0) send_lane_notes(ctx_, c);
   send_responses(ctx_, c);
   send_requests(ctx_, c);
   flush_hopeless(ctx_, c);

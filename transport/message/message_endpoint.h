@@ -66,6 +66,7 @@ class MessageEndpoint final : public Endpoint, private GuardedLoop {
   void take_completions();
   void serve_ready();
   void serve(MessageConnection& c);
+  void look_at_stirred();
   void settle_all();
   void read_clock();
 

@@ -2,72 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "transport/message/message_completions.h"
-#include "transport/message/message_sender.h"
-#include "transport/placement.h"
 
 namespace spindrift {
-namespace {
-
-// One read of the peer's memory: long enough that its fixed cost does not count, short enough that
-// a turn stays bounded.
-constexpr std::uint64_t kFetchBytes = 1U << 20U;
-
-// Bytes [offset, offset + bytes) of what was offered; how many pieces.
-std::uint8_t cut_offer(const Offer& offer, std::uint64_t offset, std::uint64_t bytes,
-                       std::array<RemoteSpan, kMaxSge>& out) {
-  std::uint8_t count = 0;
-  for (std::uint8_t i = 0; i < offer.count && bytes != 0; ++i) {
-    const RemoteSpan& piece = offer.pieces[i];
-    if (offset >= piece.bytes) {
-      offset -= piece.bytes;
-      continue;
-    }
-    const std::uint64_t here = std::min<std::uint64_t>(bytes, piece.bytes - offset);
-    out[count++] = {.address = piece.address + offset,
-                    .key = piece.key,
-                    .bytes = static_cast<std::uint32_t>(here)};
-    bytes -= here;
-    offset = 0;
-  }
-  return count;
-}
-
-MessageRequest& read_being_answered(MessageConnection& c) {
-  return c.requests->at_serial(c.oldest_read);
-}
-
-OpStatus find_target(MessageContext& ctx, MessageConnection& c, std::uint64_t bytes) {
-  if (!c.fetch.is_for_read) return find_landing(ctx, c, c.incoming.received + c.fetch.done, bytes);
-  const MessageRequest& request = read_being_answered(c);
-  cut(request.list(), request.line_ordered, c.fetch.done, bytes, ctx.landing);
-  return OpStatus::kOk;
-}
-
-void end_fetch(MessageContext& ctx, MessageConnection& c) {
-  c.fetch.is_active = false;
-  if (std::exchange(c.fetch.holds_message, false) && c.has_peer)
-    ctx.fabric.release(c.fetch.message);
-}
-
-void finish_fetch(MessageContext& ctx, MessageConnection& c) {
-  const auto bytes = static_cast<std::uint32_t>(c.fetch.done);
-  end_fetch(ctx, c);
-  if (!c.fetch.is_for_read) {
-    finish_chunk(ctx, c, bytes);
-    return;
-  }
-  MessageRequest& request = read_being_answered(c);
-  request.answered_bytes = bytes;
-  c.owes_read_done = !send_read_done(ctx, c);
-  if (c.owes_read_done) ctx.make_ready(c);
-  finish_read(ctx, c, request);
-}
-
-}  // namespace
 
 OpStatus status_of(wire::ReturnCode code) {
   switch (code) {
@@ -141,38 +80,38 @@ void cut(std::span<const Sge> list, std::uint32_t ordered, std::uint64_t offset,
   }
 }
 
-OpStatus find_landing(MessageContext& ctx, MessageConnection& c, std::uint64_t offset,
-                      std::uint64_t bytes) {
-  const IncomingMessage& in = c.incoming;
+OpStatus find_landing(MessageContext& ctx, MessageConnection& c, const Place& place,
+                      std::uint64_t at, std::uint64_t bytes) {
   Landing& out = ctx.landing;
-  if (in.kind == RecordKind::kSend) {
-    const PostedReceive& posted = c.receives->front().posted;
-    cut(posted.list(), posted.line_ordered, offset, bytes, out);
+  if (place.kind == RecordKind::kReadOffer) {
+    const MessageRequest& request = c.requests->at_serial(place.request);
+    cut(request.list(), request.line_ordered, at, bytes, out);
+    return OpStatus::kOk;
+  }
+  if (place.kind == RecordKind::kSend) {
+    const PostedReceive& posted = c.receives->find(place.receive)->posted;
+    cut(posted.list(), posted.line_ordered, place.at + at, bytes, out);
     return OpStatus::kOk;
   }
   const MemoryTable::Target target =
-      ctx.memory.find(in.key, in.offset, in.length, Access::kRemoteWrite);
+      ctx.memory.find(place.key, place.offset, place.length, Access::kRemoteWrite);
   if (target.code != wire::ReturnCode::kOk) return status_of(target.code);
   out.count = 1;
   out.line_ordered = target.is_line_ordered ? 1 : 0;
-  out.pieces[0] = {.data = target.data + offset,
+  out.pieces[0] = {.data = target.data + place.at + at,
                    .bytes = static_cast<std::uint32_t>(bytes),
                    .region = target.region};
   return OpStatus::kOk;
 }
 
-void finish_chunk(MessageContext& ctx, MessageConnection& c, std::uint32_t bytes) {
-  IncomingMessage& in = c.incoming;
-  in.received += bytes;
+void finish_record(MessageContext& ctx, MessageConnection& c, const Place& place,
+                   std::uint32_t bytes) {
   ++c.executed;
   c.counters.bytes_received += bytes;
   c.owes_bulletin = true;
   ctx.make_ready(c);
-  if (in.received != in.length) return;
-  in.is_open = false;
-  if (in.kind == RecordKind::kWrite) return;
+  if (!place.ends || place.kind == RecordKind::kWrite) return;
   c.receives->front().has_end = true;
-  ++c.next_message;
   deliver_receive(ctx, c);
 }
 
@@ -183,78 +122,16 @@ void finish_read(MessageContext& ctx, MessageConnection& c, MessageRequest& requ
   if (c.next_request < c.requests->end_serial()) ctx.make_ready(c);
 }
 
-void start_fetch(MessageContext& ctx, MessageConnection& c, const Offer& offer,
-                 const FabricCompletion& message, bool is_for_read) {
-  c.fetch.is_active = true;
-  c.fetch.is_for_read = is_for_read;
-  c.fetch.offer = offer;
-  c.fetch.done = 0;
-  c.fetch.message = message;
-  fetch_on(ctx, c);
-  c.fetch.holds_message = c.fetch.is_active;
+void stir(MessageContext& ctx, MessageConnection& c) {
+  if (c.is_stirred) return;
+  c.is_stirred = true;
+  ctx.stirred.push_back(c.index);
 }
 
-void fetch_on(MessageContext& ctx, MessageConnection& c) {
-  Fetch& fetch = c.fetch;
-  const FabricCaps& caps = ctx.fabric.caps();
-  const std::uint32_t chunk = caps.read_chunk_bytes != 0
-                                  ? caps.read_chunk_bytes
-                                  : std::min(c.options.chunk_bytes, c.options.lane_bytes);
-  const std::uint64_t bytes = std::min({fetch.offer.bytes - fetch.done, kFetchBytes,
-                                        std::uint64_t{chunk}, std::uint64_t{caps.max_read_bytes}});
-  const OpStatus status = find_target(ctx, c, bytes);
-  if (status != OpStatus::kOk) {
-    end_fetch(ctx, c);
-    refuse_at(ctx, c, status);
-    return;
-  }
-  std::array<RemoteSpan, kMaxSge> remote;
-  const std::uint8_t count = cut_offer(fetch.offer, fetch.done, bytes, remote);
-  fetch.bytes = static_cast<std::uint32_t>(bytes);
-  fetch.is_bounced = ctx.landing.line_ordered != 0;
-  if (fetch.is_bounced && ctx.bounce.empty()) ctx.bounce.resize(kFetchBytes);
-  const Sge bounce{.data = ctx.bounce.data(), .bytes = fetch.bytes};
-  FabricOp op{.kind = FabricOp::Kind::kRead, .lane = fetch.message.lane, .peer = c.peer};
-  op.remote = {remote.data(), count};
-  op.local = fetch.is_bounced ? std::span(&bounce, 1) : ctx.landing.list();
-  fetch.is_posted = ctx.fabric.post({&op, 1}) == 1;
-  if (!fetch.is_posted) ctx.make_ready(c);
-}
-
-void on_fetched(MessageContext& ctx, MessageConnection& c, bool is_ok) {
-  Fetch& fetch = c.fetch;
-  if (!fetch.is_active || !fetch.is_posted) return;
-  fetch.is_posted = false;
-  // Bytes that were read from memory which its owner had given up by then are nobody's message. The
-  // owner shows that it gives up before it does.
-  if (Bulletin::unpack(ctx.fabric.status(c.peer)).is_over()) {
-    c.ignores_rest = true;
-    end_fetch(ctx, c);
-    return;
-  }
-  if (!is_ok) {
-    fail_connection(ctx, c, OpStatus::kPeerGone,
-                    absl::StrCat("what ", describe_peer(ctx, c),
-                                 " offered could not be fetched: ", ctx.fabric.last_error(c.peer)));
-    return;
-  }
-  if (fetch.is_bounced) {
-    const OpStatus status = find_target(ctx, c, fetch.bytes);
-    if (status != OpStatus::kOk) {
-      end_fetch(ctx, c);
-      refuse_at(ctx, c, status);
-      return;
-    }
-    scatter(ctx.landing.list(), 0, std::span(ctx.bounce).first(fetch.bytes),
-            ctx.landing.line_ordered);
-  }
-  ctx.turn_bytes += fetch.bytes;
-  fetch.done += fetch.bytes;
-  if (fetch.is_for_read) c.counters.bytes_received += fetch.bytes;
-  if (fetch.done == fetch.offer.bytes)
-    finish_fetch(ctx, c);
-  else
-    fetch_on(ctx, c);
+void drop_arrivals(MessageContext& ctx, MessageConnection& c) {
+  for (; !c.arrivals->is_empty(); c.arrivals->pop_front())
+    ctx.fabric.release(c.arrivals->front().message);
+  c.next_begin = c.arrivals->end_serial();
 }
 
 }  // namespace spindrift

@@ -1,6 +1,6 @@
 #pragma once
-// Where the bytes of an incoming message land, and fetching them from the peer's memory where they
-// were offered: chunk by chunk, each checked like any other.
+// Where the bytes of the peer's records land, and what becomes of records that offer them or stand
+// behind such: they begin in order, their bytes are fetched side by side, and they end in order.
 #include "transport/message/message_context.h"
 
 namespace spindrift {
@@ -12,28 +12,27 @@ bool read_offer(std::span<const std::byte> payload, Offer& out);
 // line-ordered.
 void cut(std::span<const Sge> list, std::uint32_t ordered, std::uint64_t offset,
          std::uint64_t bytes, Landing& out);
-// Where bytes [offset, offset + bytes) of the message at hand land, in ctx.landing: a region that
-// is checked for the whole message each time, or a RECEIVE.
-OpStatus find_landing(MessageContext& ctx, MessageConnection& c, std::uint64_t offset,
-                      std::uint64_t bytes);
+// Where `bytes` bytes of a record land, from its byte `at` on: in a RECEIVE, in what a READ of ours
+// names, or in a region, which is looked up each time.
+OpStatus find_landing(MessageContext& ctx, MessageConnection& c, const Place& place,
+                      std::uint64_t at, std::uint64_t bytes);
 
 OpStatus status_of(wire::ReturnCode code);
 // What it means, for people.
 std::string_view reason_of(OpStatus status);
-// The record at hand asks for what is not allowed.
+// The record whose turn it is asks for what is not allowed.
 void refuse_at(MessageContext& ctx, MessageConnection& c, OpStatus status);
 
-// Bytes of the message at hand are in place.
-void finish_chunk(MessageContext& ctx, MessageConnection& c, std::uint32_t bytes);
+// The bytes of a record whose turn it is are in place.
+void finish_record(MessageContext& ctx, MessageConnection& c, const Place& place,
+                   std::uint32_t bytes);
 // A READ or atomic has its answer.
 void finish_read(MessageContext& ctx, MessageConnection& c, MessageRequest& request);
 
-// Of the message at hand, or of our oldest READ. While it goes on it holds `message`, which made
-// the offer.
-void start_fetch(MessageContext& ctx, MessageConnection& c, const Offer& offer,
-                 const FabricCompletion& message, bool is_for_read);
-// What found no room in the fabric.
-void fetch_on(MessageContext& ctx, MessageConnection& c);
-void on_fetched(MessageContext& ctx, MessageConnection& c, bool is_ok);
+// What has arrived and is not done with is looked at before the turn is over.
+void stir(MessageContext& ctx, MessageConnection& c);
+// Forgets it, unless the connection is gone with its messages released: nothing of it may be
+// delivered any more.
+void drop_arrivals(MessageContext& ctx, MessageConnection& c);
 
 }  // namespace spindrift

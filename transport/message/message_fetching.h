@@ -58,7 +58,7 @@ struct Chunk {
   std::uint32_t at = 0;       // of the offer
   std::uint32_t bytes = 0;
   Time posted{};
-  LocalKey region{};         // that it lands in, where nobody else holds it
+  LocalKey region{};  // that it lands in, where nobody else holds it
   std::uint16_t lane = 0;
   std::uint8_t bounce = 0;  // 1 and more: through that part of the engine's own memory
   bool is_posted = false;
@@ -88,14 +88,16 @@ struct Fetching {
 
   Flow flow;
   RttEstimator rtt;
-  Duration told_rtt{};  // to congestion control
+  Rate link_rate{};
+  bool measures_base_rtt = true;  // and tells congestion control
+  Duration told_rtt{};            // what it was told last
   std::vector<LaneLoad> lanes;
   std::vector<Chunk> chunks;  // by tag
   std::vector<std::uint16_t> free;
-  Ring<std::uint16_t> again;  // chunks that were lost, or found no room
-  std::uint64_t next = 0;     // serial of the first arrival of which not all was asked for
-  std::uint64_t ended = 0;    // reads, ever
-  std::uint32_t posted = 0;   // reads under way
+  Ring<std::uint16_t> again;    // chunks that were lost, or found no room
+  std::uint64_t next = 0;       // serial of the first arrival of which not all was asked for
+  std::uint64_t ended = 0;      // reads, ever
+  std::uint32_t posted = 0;     // reads under way
   std::uint32_t next_lane = 0;  // where the search for room begins
   Time came{};                  // the last chunk, or what is awaited since nothing was
   Time timer = kNever;          // of pacing, probes and congestion control

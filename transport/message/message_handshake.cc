@@ -240,7 +240,8 @@ void on_gone(MessageContext& ctx, MessageConnection& c, const std::string& cause
   if (carries_data(c.phase)) {
     c.peer_shows = Bulletin::unpack(ctx.fabric.status(c.peer));
     if (c.peer_shows.is_over()) {
-      c.fetch.is_active = false;
+      on_told(ctx, c, c.peer_shows.done, c.peer_shows.credits);
+      if (is_over(c.phase)) return;
       c.has_drained = true;
       settle(ctx, c);
       return;
@@ -389,7 +390,7 @@ void abort_connection(MessageContext& ctx, MessageConnection& c) {
 
 void advance_close(MessageContext& ctx, MessageConnection& c) {
   if (c.phase != Phase::kDraining || !c.requests->is_empty() || !c.responses->is_empty() ||
-      c.owes_read_done || c.fetch.is_active)
+      c.read_dones_owed != 0 || !c.arrivals->is_empty())
     return;
   ctx.set_phase(c, Phase::kClosing);
   c.shows.flags |= Bulletin::kClosed;

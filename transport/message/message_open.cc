@@ -17,18 +17,37 @@ namespace {
 constexpr Duration kTurnOfPeer = std::chrono::milliseconds(1);
 constexpr std::size_t kBurstsUnderWay = 1024;
 
-FlowInfo flow_info(const MessageContext& ctx, const MessageConnection& c) {
+// Of the packets that a read becomes, as congestion control counts them: the MTU of RDMA networks.
+constexpr std::uint32_t kReadMtu = 4096;
+
+Rate link_rate(const MessageContext& ctx, const MessageConnection& c) {
   constexpr std::uint64_t kDefaultRate = 100'000'000'000;
+  if (!c.options.link_rate.is_unlimited()) return c.options.link_rate;
+  const Rate own = ctx.fabric.caps().link_rate;
+  return own.is_unlimited() ? Rate::bits_per_second(kDefaultRate) : own;
+}
+
+FlowInfo flow_info(const MessageContext& ctx, const MessageConnection& c) {
   FlowInfo info;
   info.now = ctx.now;
   info.base_rtt = c.options.base_rtt != Duration{} ? c.options.base_rtt : kTurnOfPeer;
   info.host_latency = kTurnOfPeer;
-  const Rate own = ctx.fabric.caps().link_rate;
-  info.link_rate = !c.options.link_rate.is_unlimited() ? c.options.link_rate
-                   : !own.is_unlimited()               ? own
-                                                       : Rate::bits_per_second(kDefaultRate);
+  info.link_rate = link_rate(ctx, c);
   info.mtu_bytes = c.payload_mtu;
   info.max_window_bytes = std::uint64_t{ctx.config.window_packets} * info.mtu_bytes;
+  return info;
+}
+
+// Reads are answered by the device of the peer: what they measure is the network.
+FlowInfo fetch_info(const MessageContext& ctx, const MessageConnection& c) {
+  const FabricCaps& caps = ctx.fabric.caps();
+  FlowInfo info;
+  info.now = ctx.now;
+  info.base_rtt = c.options.base_rtt != Duration{} ? c.options.base_rtt : caps.read_rtt;
+  info.link_rate = link_rate(ctx, c);
+  info.mtu_bytes = std::min(kReadMtu, c.payload_mtu);
+  const std::uint32_t lane = std::max(c.options.lane_bytes, caps.read_chunk_bytes);
+  info.max_window_bytes = std::uint64_t{c.options.path_count} * lane;
   return info;
 }
 
@@ -52,6 +71,27 @@ Status check_algorithm(const MessageContext& ctx, const ConnectOptions& options,
                  absl::StrCat(options.congestion_control,
                               " needs credit from the receiver's link, and provider ", name,
                               " shares none with others; choose another, such as nscc"));
+  return ok_status();
+}
+
+Result<Flow> make_flow(const MessageContext& ctx, MessageConnection& c, const FlowInfo& info,
+                       std::uint32_t burst_bytes) {
+  auto algorithm = c.cc.info->create(info, c.cc.values);
+  if (algorithm == nullptr) return not_made("congestion control", c.options.congestion_control);
+  if (!ctx.config.cc_record.empty())
+    algorithm =
+        std::make_unique<CcRecorder>(std::move(algorithm), c.cc, info, ctx.config.cc_record);
+  return Flow(std::move(algorithm), std::max(burst_bytes, info.mtu_bytes), info.max_window_bytes,
+              LimitCheck(info, c.cc.info->traits, c.counters.cc_limits_clamped));
+}
+
+Status open_fetching(const MessageContext& ctx, MessageConnection& c) {
+  const FlowInfo info = fetch_info(ctx, c);
+  auto flow = make_flow(ctx, c, info, c.options.chunk_bytes);
+  if (!flow.ok()) return flow.error();
+  c.fetching.emplace(std::move(flow).value(), c.options.path_count);
+  c.fetching->link_rate = info.link_rate;
+  c.fetching->measures_base_rtt = c.options.base_rtt == Duration{};
   return ok_status();
 }
 
@@ -92,6 +132,19 @@ Status set_options(MessageContext& ctx, MessageConnection& c, const ConnectOptio
   return status;
 }
 
+Status make_bounces(MessageContext& ctx) {
+  if (!ctx.bounce.empty()) return ok_status();
+  ctx.bounce.resize(std::size_t{kBounceBytes} * kBounces);
+  const Status added = ctx.fabric.add_region(kBounceRegion, ctx.bounce);
+  if (!added.ok()) {
+    ctx.bounce = {};
+    return added;
+  }
+  for (std::uint8_t number = kBounces; number != 0; --number)
+    ctx.free_bounces.push_back(number);
+  return ok_status();
+}
+
 Status open_data(MessageContext& ctx, MessageConnection& c) {
   // A medium may have fewer than were asked for, and the peer may want fewer.
   const std::uint32_t paths =
@@ -99,23 +152,22 @@ Status open_data(MessageContext& ctx, MessageConnection& c) {
   c.options.path_count = paths;
   auto selector = c.selector->create(paths, ctx.rng.next());
   if (selector == nullptr) return not_made("path selector", c.options.path_selector);
-  const FlowInfo info = flow_info(ctx, c);
-  auto algorithm = c.cc.info->create(info, c.cc.values);
-  if (algorithm == nullptr) return not_made("congestion control", c.options.congestion_control);
-  if (!ctx.config.cc_record.empty())
-    algorithm =
-        std::make_unique<CcRecorder>(std::move(algorithm), c.cc, info, ctx.config.cc_record);
+  auto flow = make_flow(ctx, c, flow_info(ctx, c), c.options.burst_bytes);
+  if (!flow.ok()) return flow.error();
   c.paths.emplace(std::move(selector), paths);
   c.paths->count_wild_picks_in(c.counters.path_picks_out_of_range);
-  c.flow.emplace(
-      std::move(algorithm), std::max<std::uint64_t>(c.options.burst_bytes, info.mtu_bytes),
-      info.max_window_bytes, LimitCheck(info, c.cc.info->traits, c.counters.cc_limits_clamped));
-  if (!c.has_crc && ctx.fabric.reach(c.peer).is_read_by_peer)
-    c.offers_from_bytes = ctx.fabric.caps().read_from_bytes;
+  c.flow.emplace(std::move(flow).value());
+  const MessageFabric::Reach reach = ctx.fabric.reach(c.peer);
+  if (reach.reads_peer) {
+    const Status opened = open_fetching(ctx, c);
+    if (!opened.ok()) return opened;
+  }
+  c.sprays_messages = ctx.fabric.caps().sprays_messages;
+  if (!c.has_crc && reach.is_read_by_peer) c.offers_from_bytes = ctx.fabric.caps().read_from_bytes;
   c.requests.emplace(ctx.config.send_queue);
   c.responses.emplace(std::size_t{ctx.config.max_reads});
   c.bursts.emplace(kBurstsUnderWay);
-  c.deferred.emplace(ctx.fabric.caps().max_held);
+  c.arrivals.emplace(ctx.fabric.caps().max_held);
   c.heard_since = ctx.now;
   return ok_status();
 }

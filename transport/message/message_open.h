@@ -9,6 +9,8 @@ namespace spindrift {
 MessageConnection* take_slot(MessageContext& ctx);
 // Bounds of every option, and the names in it; nothing is kept when one is refused.
 Status set_options(MessageContext& ctx, MessageConnection& c, const ConnectOptions& options);
+// Memory for reads into line-ordered regions, once.
+[[nodiscard]] Status make_bounces(MessageContext& ctx);
 // After this, data may flow.
 [[nodiscard]] Status open_data(MessageContext& ctx, MessageConnection& c);
 

@@ -66,6 +66,7 @@ PostStatus post_request(MessageContext& ctx, MessageConnection& c, const WorkReq
   request.is_unsignaled = work.is_unsignaled;
   request.has_fence = work.has_fence;
   request.is_answered = false;
+  request.is_being_fetched = false;
   if (work.is_inline) {
     request.inline_buffer = ctx.free_inline.back();
     ctx.free_inline.pop_back();

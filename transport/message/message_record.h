@@ -26,9 +26,12 @@ enum class RecordKind : std::uint8_t {
   kReadOffer,     // where the oldest READ's bytes lie: fetch them and say kReadDone
   kAtomicResult,  // in `operand`
   kReadDone,
+  // About the connection: `immediate` is a lane that the sender's operator denies or allows again.
+  kLaneNote,
 };
 
 inline constexpr std::uint8_t kRecordIsOffered = 1;  // the payload says where the bytes lie
+inline constexpr std::uint8_t kLaneIsDenied = 2;     // kLaneNote
 
 struct Record {
   RecordKind kind = RecordKind::kSend;
@@ -61,6 +64,7 @@ inline std::size_t record_bytes(RecordKind kind) {
     case RecordKind::kReadData:
     case RecordKind::kReadOffer:
     case RecordKind::kReadDone:
+    case RecordKind::kLaneNote:
       break;
   }
   return 24;

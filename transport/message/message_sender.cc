@@ -10,7 +10,10 @@
 namespace spindrift {
 namespace {
 
+// One record offers so much of a message. The other side cuts it into reads as it likes.
 constexpr std::uint32_t kOfferBytes = 1U << 20U;
+// What it counts for on its path and towards the window: nothing but the record travels with it.
+constexpr std::uint32_t kOfferCost = 128;
 
 RecordKind kind_of(OpKind kind) {
   switch (kind) {
@@ -31,12 +34,6 @@ RecordKind kind_of(OpKind kind) {
   return RecordKind::kSend;
 }
 
-std::uint32_t packets_of(const MessageConnection& c, std::uint64_t bytes) {
-  return bytes <= c.payload_mtu
-             ? 1
-             : static_cast<std::uint32_t>((bytes + c.payload_mtu - 1) / c.payload_mtu);
-}
-
 // Whether the peer has a RECEIVE for the message that comes next, `begun` before it.
 bool finds_receive(const MessageConnection& c, std::uint32_t begun) {
   return !c.has_flushed_messages && !c.is_turned_away &&
@@ -47,7 +44,7 @@ bool finds_receive(const MessageConnection& c, std::uint32_t begun) {
 bool close_burst(MessageContext& ctx, MessageConnection& c) {
   if (c.burst.packets == 0) return true;
   if (c.bursts->is_full()) return false;
-  c.paths->on_sent(c.burst.path, c.burst.packets, c.burst.bytes);
+  if (c.sprays_messages) c.paths->on_sent(c.burst.path, c.burst.packets, c.burst.bytes);
   c.flow->on_sent(c.burst.bytes, ctx.now);
   c.bursts->push_back(c.burst);
   c.burst.packets = 0;
@@ -61,7 +58,7 @@ void take_bursts(MessageContext& ctx, MessageConnection& c) {
     const PathBurst& burst = c.bursts->front();
     if (static_cast<std::int32_t>(c.acked - burst.last_number) <= 0) return;
     const PathFeedback feedback{.path = burst.path, .packets = burst.packets};
-    c.paths->on_feedback({&feedback, 1}, ctx.now, c.rtt.smoothed());
+    if (c.sprays_messages) c.paths->on_feedback({&feedback, 1}, ctx.now, c.rtt.smoothed());
     AckEvent event;
     event.now = ctx.now;
     event.sent_time = ctx.now - c.rtt.min();
@@ -97,11 +94,12 @@ class Batch {
         continue;
       }
       if (count_ == 0 || sent_bytes_ == 0) sent_bytes_ = request.sent_bytes;
-      if (!may_go(request) || !take_path(chunk_of(request))) break;
-      add(request);
+      if (!may_go(request) || !take_path(cost_of(request)) || !add(request)) break;
     }
     return count_ != 0;
   }
+  // The fabric cannot offer the memory of the next one now.
+  bool is_unoffered() const { return is_unoffered_; }
   // Sends; false: the fabric took only some of it.
   bool send() {
     const std::size_t taken =
@@ -128,11 +126,10 @@ class Batch {
     const std::uint32_t left = request.length - sent_bytes_;
     if (left <= c_.payload_mtu) return left;
     if (!is_offered(request)) return c_.payload_mtu;
-    // An offer is one record however long it is: the longer, the less each byte costs.
-    const std::uint32_t most = c_.options.burst_bytes == 0
-                                   ? c_.payload_mtu
-                                   : std::max(c_.options.burst_bytes, kOfferBytes);
-    return std::min(left, most);
+    return std::min(left, kOfferBytes);
+  }
+  std::uint32_t cost_of(const MessageRequest& request) const {
+    return is_offered(request) ? kOfferCost : chunk_of(request);
   }
   // The path of the next chunk: the one that is being used, until its share is spent.
   bool take_path(std::uint32_t bytes) {
@@ -145,19 +142,25 @@ class Batch {
     take_bursts(ctx_, c_);
     const std::uint64_t share = std::max({c_.options.burst_bytes, c_.payload_mtu, bytes});
     if (!c_.flow->has_room(static_cast<std::uint32_t>(share))) return false;
-    const std::optional<PathId> path = c_.paths->pick(ctx_.now);
-    if (!path) return false;
-    c_.burst.path = *path;
+    if (c_.sprays_messages) {
+      const std::optional<PathId> path = c_.paths->pick(ctx_.now);
+      if (!path) return false;
+      c_.burst.path = *path;
+    } else if (c_.denied_paths == c_.paths->size()) {
+      return false;
+    }
     // With bursts of a single packet each packet takes the next path.
     c_.burst_left = c_.options.burst_bytes == 0 ? std::max(bytes, 1U) : share;
     burst_left_ = c_.burst_left - std::max(bytes, 1U);
     return true;
   }
-  void add(const MessageRequest& request) {
+  // False: the fabric cannot offer the memory now.
+  bool add(const MessageRequest& request) {
     OutgoingRecord& out = scratch_.out[count_];
     FabricOp& op = scratch_.ops[count_];
     out.begins = sent_bytes_ == 0;
     out.bytes = chunk_of(request);
+    out.cost = is_offered(request) ? kOfferCost : std::max(out.bytes, 1U);
     out.ends = request.kind == OpKind::kRead || sent_bytes_ + out.bytes == request.length;
     Record& record = out.record;
     record.kind = out.begins ? kind_of(request.kind) : RecordKind::kMore;
@@ -175,10 +178,12 @@ class Batch {
     op.peer = c_.peer;
     op.lane = c_.burst.path.value;
     op.local = payload_of(request, out);
+    if (is_unoffered_) return false;
     if (c_.has_crc) record.crc = record_crc(record, op.local);
     op.header = std::as_bytes(std::span(&record, 1)).first(record_bytes(record.kind));
     ++count_;
     advance(request, out);
+    return true;
   }
   void advance(const MessageRequest& request, const OutgoingRecord& out) {
     sent_bytes_ += out.bytes;
@@ -207,6 +212,7 @@ class Batch {
     out.record.flags = kRecordIsOffered;
     for (std::uint8_t i = 0; i < out.part.count; ++i) {
       const RemoteSpan span = ctx_.fabric.offer(c_.peer, out.part.pieces[i]);
+      is_unoffered_ = is_unoffered_ || span.bytes == 0;
       out.offered[i] = {.address = span.address, .key = span.key, .bytes = span.bytes};
     }
     return out.alone(out.offered.data(), out.part.count * sizeof(OfferedPiece));
@@ -221,12 +227,11 @@ class Batch {
       if (request.wants_response()) ++c_.reads_waiting;
     }
     request.sent_bytes += out.bytes;
-    const std::uint32_t packets = packets_of(c_, out.bytes);
-    c_.counters.packets_sent += packets;
+    c_.counters.packets_sent += c_.packets_of(out.bytes);
     c_.counters.bytes_sent += out.bytes;
-    c_.burst.packets += packets;
-    c_.burst.bytes += std::max(out.bytes, 1U);
-    c_.burst_left -= std::min<std::uint64_t>(c_.burst_left, std::max(out.bytes, 1U));
+    c_.burst.packets += c_.packets_of(out.cost);
+    c_.burst.bytes += out.cost;
+    c_.burst_left -= std::min<std::uint64_t>(c_.burst_left, out.cost);
     c_.burst.last_number = request.last_number;
     if (!out.ends) return;
     request.state = MessageRequest::State::kSent;
@@ -242,13 +247,13 @@ class Batch {
   std::uint32_t reads_waiting_;
   std::uint64_t burst_left_;
   std::size_t count_ = 0;
+  bool is_unoffered_ = false;
 };
 
-bool send_response(MessageContext& ctx, MessageConnection& c, MessageResponse& response,
-                   Record& record, std::span<const Sge> payload) {
+bool send_answer(MessageContext& ctx, MessageConnection& c, Record& record,
+                 std::span<const Sge> payload) {
   record.done = c.executed;
   record.credits = c.receives->credits();
-  record.immediate = response.number;
   if (c.has_crc) record.crc = record_crc(record, payload);
   const FabricOp op{.lane = c.burst.path.value,
                     .peer = c.peer,
@@ -272,12 +277,14 @@ bool answer_read(MessageContext& ctx, MessageConnection& c, MessageResponse& res
   }
   Record record;
   record.length = response.length;
+  record.immediate = response.number;
   const bool is_offered = response.length >= c.offers_from_bytes;
   Sge piece{.data = target.data, .bytes = response.length, .region = target.region};
   OfferedPiece offered;
   if (is_offered) {
     record.kind = RecordKind::kReadOffer;
     const RemoteSpan span = ctx.fabric.offer(c.peer, piece);
+    if (span.bytes == 0) return false;
     offered = {.address = span.address, .key = span.key, .bytes = span.bytes};
     piece = {.data = reinterpret_cast<std::byte*>(&offered), .bytes = sizeof(offered)};
   } else {
@@ -285,10 +292,10 @@ bool answer_read(MessageContext& ctx, MessageConnection& c, MessageResponse& res
     piece.data += response.sent_bytes;
     piece.bytes = std::min(response.length - response.sent_bytes, c.payload_mtu);
   }
-  if (!send_response(ctx, c, response, record, {&piece, 1})) return false;
+  if (!send_answer(ctx, c, record, {&piece, 1})) return false;
   response.is_offered = is_offered;
   response.sent_bytes += is_offered ? response.length : piece.bytes;
-  c.counters.packets_sent += packets_of(c, is_offered ? response.length : piece.bytes);
+  c.counters.packets_sent += c.packets_of(is_offered ? response.length : piece.bytes);
   c.counters.bytes_sent += is_offered ? response.length : piece.bytes;
   return true;
 }
@@ -298,8 +305,9 @@ bool answer_atomic(MessageContext& ctx, MessageConnection& c, MessageResponse& r
   record.kind = RecordKind::kAtomicResult;
   record.operand = response.result;
   record.length = 8;
+  record.immediate = response.number;
   response.sent_bytes = 8;
-  return send_response(ctx, c, response, record, {});
+  return send_answer(ctx, c, record, {});
 }
 
 }  // namespace
@@ -315,7 +323,10 @@ std::uint32_t record_crc(Record record, std::span<const Sge> payload) {
 void send_requests(MessageContext& ctx, MessageConnection& c) {
   while (carries_data(c.phase) && c.next_request < c.requests->end_serial()) {
     Batch batch(ctx, c);
-    if (!batch.fill()) break;
+    if (!batch.fill()) {
+      if (batch.is_unoffered()) ctx.make_ready(c);
+      break;
+    }
     if (!batch.send()) {
       ctx.make_ready(c);  // the fabric is full: with the next turn
       break;
@@ -346,11 +357,18 @@ void send_responses(MessageContext& ctx, MessageConnection& c) {
   }
 }
 
-bool send_read_done(MessageContext& ctx, MessageConnection& c) {
-  Record record;
-  record.kind = RecordKind::kReadDone;
-  MessageResponse about;
-  return send_response(ctx, c, about, record, {});
+bool send_note(MessageContext& ctx, MessageConnection& c, Record& note) {
+  return send_answer(ctx, c, note, {});
+}
+
+void send_read_dones(MessageContext& ctx, MessageConnection& c) {
+  for (; c.read_dones_owed != 0; --c.read_dones_owed) {
+    Record record;
+    record.kind = RecordKind::kReadDone;
+    if (send_note(ctx, c, record)) continue;
+    ctx.make_ready(c);
+    return;
+  }
 }
 
 void show(MessageContext& ctx, MessageConnection& c) {
@@ -390,8 +408,8 @@ void on_turned_away(MessageContext& ctx, MessageConnection& c, std::uint32_t num
     MessageRequest& request = c.requests->at_serial(i);
     if (request.state == MessageRequest::State::kQueued) break;
     if (request.state == MessageRequest::State::kFinished) continue;
-    const bool is_being_answered = request.is_answered || request.answered_bytes != 0 ||
-                                   (c.fetch.is_active && c.fetch.is_for_read && i == c.oldest_read);
+    const bool is_being_answered =
+        request.is_answered || request.answered_bytes != 0 || request.is_being_fetched;
     if (is_being_answered) {
       fail_connection(ctx, c, OpStatus::kPeerGone,
                       absl::StrCat(describe_peer(ctx, c), " took back what it had executed"));
@@ -402,6 +420,7 @@ void on_turned_away(MessageContext& ctx, MessageConnection& c, std::uint32_t num
     request.state = MessageRequest::State::kQueued;
     request.sent_bytes = 0;
   }
+  c.next_offered = std::min(c.next_offered, serial);
   c.next_request = std::min(c.next_request, serial);
   c.begun = number;
   c.is_turned_away = true;

@@ -17,8 +17,11 @@ void on_told(MessageContext& ctx, MessageConnection& c, std::uint32_t done, std:
 // The message `number` and all behind it were not taken: they are sent again, from there on.
 void on_turned_away(MessageContext& ctx, MessageConnection& c, std::uint32_t number);
 
-// Says to the peer that it has fetched what the oldest READ was offered.
-bool send_read_done(MessageContext& ctx, MessageConnection& c);
+// Says to the peer that what its answers to READs offered has been fetched; what finds no room
+// stays owed.
+void send_read_dones(MessageContext& ctx, MessageConnection& c);
+// A record of its own, neither request nor answer. False: no room.
+bool send_note(MessageContext& ctx, MessageConnection& c, Record& note);
 
 // Whether the oldest request that is not begun could ever be: a message towards a peer that posts
 // no more RECEIVEs could not.

@@ -6,6 +6,8 @@
 #include "transport/describe.h"
 #include "transport/message/message_completions.h"
 #include "transport/message/message_handshake.h"
+#include "transport/message/message_lanes.h"
+#include "transport/message/message_reads.h"
 #include "transport/message/message_sender.h"
 
 namespace spindrift {
@@ -15,6 +17,19 @@ constexpr int kLooksPerSilence = 4;
 
 Duration silence_limit(const MessageConnection& c) {
   return c.peer_progresses_alone ? c.options.silence_limit : c.options.silence_limit_passive;
+}
+
+Duration look_interval(const MessageConnection& c) {
+  return std::min(c.options.silence_limit, c.options.silence_limit_passive) / kLooksPerSilence;
+}
+
+// By an operator, at either end: then nothing is expected.
+bool is_every_lane_denied(const MessageConnection& c) {
+  for (std::uint32_t i = 0; i < c.paths->size(); ++i)
+    if (c.paths->state(PathId{static_cast<std::uint16_t>(i)}) != PathState::kDenied &&
+        !c.fetching->lanes[i].is_denied_by_peer)
+      return false;
+  return true;
 }
 
 bool is_unsent(const MessageRequest& request) {
@@ -36,7 +51,8 @@ bool check_request_deadlines(MessageContext& ctx, MessageConnection& c, Time& ea
     if (is_alone) continue;
     fail_connection(ctx, c, OpStatus::kFlushed,
                     absl::StrCat("the deadline of a ", std::string(to_string(request.kind)),
-                                 " passed while it was under way to ", describe_peer(ctx, c)));
+                                 " passed while it was under way to ", describe_peer(ctx, c),
+                                 describe_lanes(ctx, c)));
     return false;
   }
   deliver_requests(ctx, c);
@@ -65,13 +81,30 @@ void check_deadlines(MessageContext& ctx, MessageConnection& c) {
     c.earliest_deadline = earliest;
 }
 
+// Bytes that were offered and do not come. Where every lane is down, no guardian of the peer's can
+// help. True: the connection failed.
+bool check_fetching(MessageContext& ctx, MessageConnection& c) {
+  if (!is_fetching(c)) return false;
+  if (is_every_lane_denied(c)) c.fetching->came = ctx.now;
+  const Duration limit = c.paths->usable() == 0 ? c.options.silence_limit : silence_limit(c);
+  if (ctx.now - c.fetching->came < limit) return false;
+  fail_connection(ctx, c, OpStatus::kPeerGone,
+                  absl::StrCat("nothing of what ", describe_peer(ctx, c), " offered has come for ",
+                               format_duration(ctx.now - c.fetching->came), ", ",
+                               c.fetching->posted, " reads under way", describe_lanes(ctx, c)));
+  return true;
+}
+
 // Only while something of ours is under way: a peer that has nothing to do may be silent.
 void check_silence(MessageContext& ctx, MessageConnection& c) {
   if (c.next_silence_check > ctx.now) return;
   c.next_silence_check = kNever;
+  if (check_fetching(ctx, c)) return;
   const bool is_waiting = c.acked != c.begun || c.reads_waiting != 0;
-  if (!is_waiting) return;
-  if (c.heard != c.heard_before) {
+  if (!is_waiting && !is_fetching(c)) return;
+  if (!is_waiting) {
+    c.heard_since = ctx.now;
+  } else if (c.heard != c.heard_before) {
     c.heard_before = c.heard;
     c.heard_since = ctx.now;
   } else if (ctx.now - c.heard_since >= silence_limit(c)) {
@@ -80,10 +113,11 @@ void check_silence(MessageContext& ctx, MessageConnection& c) {
         absl::StrCat(describe_peer(ctx, c), " is silent: last heard ",
                      format_duration(ctx.now - c.heard_since), " ago, ", c.begun - c.acked,
                      " messages under way. Its process exists, but is stopped or does "
-                     "not call progress(); a guardian there would"));
+                     "not call progress(); a guardian there would",
+                     describe_lanes(ctx, c)));
     return;
   }
-  c.next_silence_check = ctx.now + silence_limit(c) / kLooksPerSilence;
+  c.next_silence_check = ctx.now + look_interval(c);
 }
 
 void check_opening(MessageContext& ctx, MessageConnection& c) {
@@ -107,6 +141,7 @@ Time next_timer(const MessageConnection& c) {
   if (c.phase == Phase::kConnecting || c.phase == Phase::kAccepting)
     next = std::min(next, c.gives_up);
   if (c.phase == Phase::kClosing) next = std::min(next, c.close_gives_up);
+  if (c.fetching) next = std::min(next, c.fetching->timer);
   return next;
 }
 
@@ -122,7 +157,7 @@ void watch_silence(MessageContext& ctx, MessageConnection& c) {
   if (c.next_silence_check != kNever) return;
   c.heard_before = c.heard;
   c.heard_since = ctx.now;
-  c.next_silence_check = ctx.now + silence_limit(c) / kLooksPerSilence;
+  c.next_silence_check = ctx.now + look_interval(c);
   ctx.arm(c, c.next_silence_check);
 }
 
@@ -152,6 +187,7 @@ void run_timers(MessageContext& ctx) {
     check_opening(ctx, *c);
     if (!is_over(c->phase)) check_deadlines(ctx, *c);
     if (carries_data(c->phase)) check_silence(ctx, *c);
+    if (carries_data(c->phase)) run_fetch_timer(ctx, *c);
     if (!is_over(c->phase)) check_close(ctx, *c);
     if (!is_over(c->phase)) ctx.arm(*c, next_timer(*c));
   }
