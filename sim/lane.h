@@ -28,6 +28,7 @@ enum class LaneMessageKind : std::uint8_t {
   kReadData,
   kReadFailed,  // payload: why
   kFarewell,
+  kTrial,  // whether a lane that was given up carries again
 };
 
 struct LaneMessage {
@@ -78,6 +79,8 @@ class LaneSender {
   bool is_empty() const { return queue_.empty(); }
   // A message whose first packet has not left yet, to be changed in place; null: there is none.
   LaneMessage* unsent(LaneMessageKind kind);
+  // A lane that was given up has all its retries again.
+  void restart() { tries_ = 0; }
   // Everything that is not acknowledged, oldest first; nothing is under way any more.
   std::vector<LaneMessage> take_back();
   std::uint64_t resent() const { return resent_; }
@@ -112,6 +115,11 @@ class LaneReceiver {
     return Verdict::kNext;
   }
   std::uint64_t expected() const { return expected_; }
+  // A new era, which begins with `psn`.
+  void restart(std::uint64_t psn) {
+    expected_ = psn;
+    has_told_gap_ = false;
+  }
   // Once for each gap.
   bool tells_gap() { return !std::exchange(has_told_gap_, true); }
   LaneMessage& open_message() { return message_; }

@@ -21,6 +21,12 @@ struct LaneEnd {
   bool owes_ack = false;   // in the NIC's list of those with something to acknowledge
   bool owes_nak = false;
   bool has_failed = false;
+  // After a failure: when it is tried again, and whether that is going on. Each try is an era of
+  // its own, so that what is left over from before is told from what comes now.
+  Picoseconds retry_at = kEndOfTime;
+  bool is_on_trial = false;
+  std::uint16_t out_era = 0;
+  std::uint16_t in_era = 0;
 };
 
 struct LaneConnection {
@@ -29,6 +35,7 @@ struct LaneConnection {
   // A read that was asked for.
   struct Read {
     std::uint64_t tag = 0;
+    std::uint16_t lane = 0;
     std::vector<Sge> local{};
   };
 

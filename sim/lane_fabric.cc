@@ -37,7 +37,6 @@ LaneFabric::LaneFabric(const Shape& shape, Network& network, const EventList& ev
   caps_.max_payload_bytes = kMaxPayload;
   caps_.max_read_bytes = kMaxRead;
   caps_.read_from_bytes = kReadFrom;
-  caps_.read_chunk_bytes = kMaxRead;
   caps_.max_held = kMaxHeld;
   caps_.max_lanes = shape.lanes;
   caps_.sprays_messages = true;
@@ -104,7 +103,13 @@ bool LaneFabric::post_read(Connection& c, const FabricOp& op) {
   }
   if (c.is_gone) {
     c.read_error = absl::StrCat(name_of(c.remote_host), " is gone: ", c.cause);
-    reads_done_.push_back({.peer = c.peer, .tag = op.tag, .is_ok = false});
+    reads_done_.push_back(
+        {.peer = c.peer, .tag = op.tag, .lane = op.lane, .fault = FabricCompletion::Fault::kLost});
+    return true;
+  }
+  if (c.lanes[op.lane].has_failed) {
+    reads_done_.push_back(
+        {.peer = c.peer, .tag = op.tag, .lane = op.lane, .fault = FabricCompletion::Fault::kLost});
     return true;
   }
   const auto bytes = std::as_bytes(op.remote);
@@ -113,7 +118,8 @@ bool LaneFabric::post_read(Connection& c, const FabricOp& op) {
                       .number = c.next_read++,
                       .payload_bytes = static_cast<std::uint32_t>(bytes.size()),
                       .payload = {bytes.begin(), bytes.end()}};
-  c.reads[message.number] = {.tag = op.tag, .local = {op.local.begin(), op.local.end()}};
+  c.reads[message.number] = {
+      .tag = op.tag, .lane = op.lane, .local = {op.local.begin(), op.local.end()}};
   push(c, lane_for(c, op.lane), std::move(message));
   return true;
 }
@@ -156,10 +162,17 @@ std::size_t LaneFabric::poll(std::span<FabricCompletion> out) {
     out[count].kind = FabricCompletion::Kind::kRead;
     out[count].peer = done.peer;
     out[count].tag = done.tag;
-    out[count].is_ok = done.is_ok;
-    out[count].fault =
-        done.is_ok ? FabricCompletion::Fault::kNone : FabricCompletion::Fault::kRefused;
+    out[count].lane = done.lane;
+    out[count].is_ok = done.fault == FabricCompletion::Fault::kNone;
+    out[count].fault = done.fault;
     reads_done_.pop_front();
+  }
+  for (; count < out.size() && !lane_news_.empty(); ++count) {
+    out[count].kind = FabricCompletion::Kind::kLane;
+    out[count].peer = lane_news_.front().peer;
+    out[count].lane = lane_news_.front().lane;
+    out[count].is_ok = lane_news_.front().is_up;
+    lane_news_.pop_front();
   }
   for (Connection* c : peers_)
     if (c != nullptr && c->can_poll()) count += poll_connection(*c, out.subspan(count));
@@ -167,7 +180,7 @@ std::size_t LaneFabric::poll(std::span<FabricCompletion> out) {
 }
 
 bool LaneFabric::has_news() const {
-  if (!events_out_.empty() || !reads_done_.empty()) return true;
+  if (!events_out_.empty() || !reads_done_.empty() || !lane_news_.empty()) return true;
   return std::any_of(peers_.begin(), peers_.end(), [](const Connection* c) {
     if (c == nullptr || !c->can_poll()) return false;
     const bool has_message = c->held < kMaxHeld && c->held < c->arrived.size();
@@ -188,6 +201,12 @@ void LaneFabric::release(const FabricCompletion& message) {
 
 std::string LaneFabric::last_error(FabricPeer peer) const {
   return of(peer).read_error;
+}
+
+std::string LaneFabric::describe_lane(FabricPeer peer, std::uint16_t lane) const {
+  const Connection& c = of(peer);
+  return absl::StrCat("lane ", lane, " (NIC ", lane % shape_.nics,
+                      c.lanes[lane].has_failed ? ", down: no acknowledgement in time)" : ")");
 }
 
 // --- what the sides show each other ---
@@ -257,6 +276,7 @@ void LaneFabric::counters(CounterWriter& out) const {
   out.counter("lane_naks", naks_);
   out.counter("lane_timeouts", timeouts_);
   out.counter("lanes_failed", lanes_failed_);
+  out.counter("lanes_restored", lanes_restored_);
 }
 
 }  // namespace spindrift::sim

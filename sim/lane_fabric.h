@@ -2,9 +2,11 @@
 // MessageFabric of a simulated host: reliable lanes over the simulated network, as queue pairs of
 // an RDMA NIC are. Lane k of a connection leaves by the host's NIC k modulo its NICs, with a source
 // port of its own, so that ECMP gives it one path. What a lane loses it sends again (lane.h); a
-// lane that is given up hands what it had to the others, and with the last one the connection ends.
+// lane that is given up hands its messages to the others, its reads are lost, and with the last one
+// the connection ends.
 // Nothing of it slows down for marks: what may be under way is bounded by the engine's congestion
 // control and by the room for messages at the other side.
+// A lane that was given up is tried again after as long as it took to give it up.
 //
 // Differs from real queue pairs: a READ is answered by a message of the other side, not by packets
 // in the reader's numbers; messages are handed over in the order of posting over all lanes; room is
@@ -82,6 +84,7 @@ class LaneFabric : public MessageFabric, public HostMedium {
   FabricStatus status(FabricPeer peer) const override;
   void append_wait_fds(std::vector<int>& out) const override;
   bool arm() override { return !has_news(); }
+  std::string describe_lane(FabricPeer peer, std::uint16_t lane) const override;
   void counters(CounterWriter& out) const override;
 
  private:
@@ -97,7 +100,13 @@ class LaneFabric : public MessageFabric, public HostMedium {
   struct ReadDone {
     FabricPeer peer{};
     std::uint64_t tag = 0;
-    bool is_ok = true;
+    std::uint16_t lane = 0;
+    FabricCompletion::Fault fault = FabricCompletion::Fault::kNone;
+  };
+  struct LaneNews {
+    FabricPeer peer{};
+    std::uint16_t lane = 0;
+    bool is_up = false;
   };
 
   // lane_fabric.cc
@@ -143,6 +152,10 @@ class LaneFabric : public MessageFabric, public HostMedium {
   void answer_read(Connection& c, const LaneMessage& request);
   void finish_read(Connection& c, const LaneMessage& answer);
   void fail_lane(Connection& c, LaneEnd& lane);
+  void lose_reads(Connection& c, std::uint16_t lane);
+  void try_lane(Connection& c, LaneEnd& lane);
+  void restore_lane(Connection& c, LaneEnd& lane);
+  void tell_lane(const Connection& c, const LaneEnd& lane);
   void note_deadline(Picoseconds at) { next_due_ = std::min(next_due_, at); }
 
   Shape shape_;
@@ -161,6 +174,7 @@ class LaneFabric : public MessageFabric, public HostMedium {
   std::map<std::uint32_t, std::span<std::byte>> regions_;                    // by LocalKey
   std::deque<FabricEvent> events_out_;
   std::deque<ReadDone> reads_done_;
+  std::deque<LaneNews> lane_news_;
   std::vector<NicQueue> nics_;
   Picoseconds next_due_ = kEndOfTime;
   std::uint32_t gone_untold_ = 0;
@@ -171,6 +185,7 @@ class LaneFabric : public MessageFabric, public HostMedium {
   std::uint64_t naks_ = 0;
   std::uint64_t timeouts_ = 0;
   std::uint64_t lanes_failed_ = 0;
+  std::uint64_t lanes_restored_ = 0;
   std::uint64_t resent_before_ = 0;  // by connections that are no more
   std::uint32_t made_ = 0;           // connections, ever
 };

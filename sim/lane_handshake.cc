@@ -141,6 +141,7 @@ void LaneFabric::drop(FabricPeer peer) {
   // Nothing of the old owner's is told of the number's next one.
   std::erase_if(events_out_, [&](const FabricEvent& event) { return event.peer == peer; });
   std::erase_if(reads_done_, [&](const ReadDone& done) { return done.peer == peer; });
+  std::erase_if(lane_news_, [&](const LaneNews& news) { return news.peer == peer; });
   if (c.is_gone) {
     if (!c.is_gone_told) --gone_untold_;
     detach(c);
@@ -210,7 +211,10 @@ void LaneFabric::lose(Connection& c, std::string cause) {
   ++gone_untold_;
   c.read_error = absl::StrCat(name_of(c.remote_host), " is gone: ", c.cause);
   for (const auto& [number, read] : c.reads)
-    reads_done_.push_back({.peer = c.peer, .tag = read.tag, .is_ok = false});
+    reads_done_.push_back({.peer = c.peer,
+                           .tag = read.tag,
+                           .lane = read.lane,
+                           .fault = FabricCompletion::Fault::kLost});
   c.reads.clear();
 }
 

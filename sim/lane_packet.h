@@ -26,6 +26,7 @@ struct LaneHeader {
   bool is_carried = false;
   std::uint16_t lane = 0;
   std::uint16_t message_lane = 0;
+  std::uint16_t era = 0;   // of the lane, in this direction; of acknowledgements: in the other
   std::uint32_t to = 0;    // the connection's number there, and one more; 0: not known yet
   std::uint32_t from = 0;  // ... here
   std::uint32_t payload_bytes = 0;

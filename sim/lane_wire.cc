@@ -88,7 +88,9 @@ void LaneFabric::send_ack(LaneRef from) {
   LaneEnd& lane = *from.lane;
   const bool is_nak = std::exchange(lane.owes_nak, false);
   send(from,
-       {.kind = is_nak ? LanePacketKind::kNak : LanePacketKind::kAck, .psn = lane.in.expected()},
+       {.kind = is_nak ? LanePacketKind::kNak : LanePacketKind::kAck,
+        .era = lane.in_era,
+        .psn = lane.in.expected()},
        kLaneHeaderBytes + kLaneAckBytes, {});
 }
 
@@ -102,6 +104,7 @@ void LaneFabric::send_data(LaneRef from) {
                     .wants_ack = segment.wants_ack,
                     .is_carried = message.is_carried,
                     .message_lane = message.lane,
+                    .era = from.lane->out_era,
                     .payload_bytes = message.payload_bytes,
                     .offset = segment.offset,
                     .psn = segment.psn,
@@ -159,18 +162,22 @@ void LaneFabric::on_time() {
         if (!lane.out.on_timeout(now)) fail_lane(*holder, lane);
         put_to_work(*holder, lane);
       }
-      note_deadline(lane.out.deadline());
+      if (lane.retry_at <= now) try_lane(*holder, lane);
+      note_deadline(std::min(lane.out.deadline(), lane.retry_at));
     }
   }
   if (has_detached_) remove_detached();
   pump();
 }
 
-// What it had goes by the others: messages are known by their numbers, and come twice at most.
+// Messages that it had go by the others: they are known by their numbers, and come twice at most.
 void LaneFabric::fail_lane(Connection& c, LaneEnd& lane) {
+  if (!c.is_detached)
+    lane.retry_at = events_.now() + (shape_.lane.retries + 1) * shape_.lane.timeout;
+  std::vector<LaneMessage> left = lane.out.take_back();
+  if (std::exchange(lane.is_on_trial, false)) return;
   ++lanes_failed_;
   lane.has_failed = true;
-  std::vector<LaneMessage> left = lane.out.take_back();
   // A call has no other way than the one that it is known by.
   if (c.phase == Connection::Phase::kCalling ||
       std::all_of(c.lanes.begin(), c.lanes.end(),
@@ -181,7 +188,47 @@ void LaneFabric::fail_lane(Connection& c, LaneEnd& lane) {
     return;
   }
   for (LaneMessage& message : left)
-    push(c, lane_for(c, lane.number), std::move(message));
+    if (message.kind != LaneMessageKind::kReadRequest)
+      push(c, lane_for(c, lane.number), std::move(message));
+  tell_lane(c, lane);
+  lose_reads(c, lane.number);
+}
+
+void LaneFabric::lose_reads(Connection& c, std::uint16_t lane) {
+  if (c.reads.empty()) return;
+  c.read_error = absl::StrCat(describe_lane(c.peer, lane), " to ", name_of(c.remote_host));
+  for (auto read = c.reads.begin(); read != c.reads.end();) {
+    if (read->second.lane != lane) {
+      ++read;
+      continue;
+    }
+    reads_done_.push_back({.peer = c.peer,
+                           .tag = read->second.tag,
+                           .lane = lane,
+                           .fault = FabricCompletion::Fault::kLost});
+    read = c.reads.erase(read);
+  }
+}
+
+void LaneFabric::tell_lane(const Connection& c, const LaneEnd& lane) {
+  if (lane.number == kControlLane || c.is_detached || c.phase != Connection::Phase::kOpen) return;
+  lane_news_.push_back({.peer = c.peer, .lane = lane.number, .is_up = !lane.has_failed});
+}
+
+void LaneFabric::try_lane(Connection& c, LaneEnd& lane) {
+  lane.retry_at = kEndOfTime;
+  if (c.is_detached) return;
+  lane.is_on_trial = true;
+  ++lane.out_era;
+  lane.out.restart();
+  push(c, lane, {.kind = LaneMessageKind::kTrial, .lane = lane.number});
+}
+
+void LaneFabric::restore_lane(Connection& c, LaneEnd& lane) {
+  ++lanes_restored_;
+  lane.is_on_trial = false;
+  lane.has_failed = false;
+  tell_lane(c, lane);
 }
 
 // --- what comes ---
@@ -224,8 +271,9 @@ void LaneFabric::deliver(std::uint32_t /*nic*/, PacketId id) {
   LaneEnd& lane = header.lane == kControlLane ? c->control() : c->lanes[header.lane];
   if (header.kind == LanePacketKind::kData) {
     on_data(*c, lane, header, bytes + sizeof(header));
-  } else if (!lane.has_failed) {
+  } else if (header.era == lane.out_era && (!lane.has_failed || lane.is_on_trial)) {
     lane.out.on_ack(header.psn, header.kind == LanePacketKind::kNak, events_.now());
+    if (lane.is_on_trial && lane.out.is_empty()) restore_lane(*c, lane);
     put_to_work(*c, lane);
   }
   network_.packets().give_back(id);
@@ -235,6 +283,11 @@ void LaneFabric::deliver(std::uint32_t /*nic*/, PacketId id) {
 
 void LaneFabric::on_data(Connection& c, LaneEnd& lane, const LaneHeader& header,
                          const std::byte* bytes) {
+  if (header.era < lane.in_era) return;
+  if (header.era > lane.in_era) {
+    lane.in_era = header.era;
+    lane.in.restart(header.psn);
+  }
   const LaneReceiver::Verdict verdict = lane.in.judge(header.psn);
   if (verdict == LaneReceiver::Verdict::kGap) {
     if (!lane.in.tells_gap()) return;
@@ -297,6 +350,8 @@ void LaneFabric::on_message(Connection& c, LaneMessage message) {
     case LaneMessageKind::kReadFailed:
       finish_read(c, message);
       return;
+    case LaneMessageKind::kTrial:
+      return;  // that it came is all
     case LaneMessageKind::kMessage:
     case LaneMessageKind::kFarewell:
       return;  // above
@@ -382,7 +437,11 @@ void LaneFabric::finish_read(Connection& c, const LaneMessage& answer) {
       std::memcpy(piece.data, from, piece.bytes);
       from += piece.bytes;
     }
-  reads_done_.push_back({.peer = c.peer, .tag = found->second.tag, .is_ok = is_ok});
+  reads_done_.push_back(
+      {.peer = c.peer,
+       .tag = found->second.tag,
+       .lane = found->second.lane,
+       .fault = is_ok ? FabricCompletion::Fault::kNone : FabricCompletion::Fault::kRefused});
   c.reads.erase(found);
 }
 

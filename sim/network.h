@@ -68,6 +68,7 @@ class Network {
   void set_rate(std::uint32_t port, std::uint64_t rate_bps);
   void set_loss(std::uint32_t port, double probability);
 
+  std::uint32_t port_of_nic(std::uint32_t nic) const { return nic_ports_[nic]; }
   std::uint32_t port_count() const { return static_cast<std::uint32_t>(ports_.size()); }
   std::uint64_t rate_of(std::uint32_t port) const { return ports_[port].rate_bps; }
   std::uint64_t queue_bytes(std::uint32_t port) const { return ports_[port].data_bytes; }

@@ -9,6 +9,7 @@
 #include "spindrift/open.h"
 
 #include "sim/simulation.h"
+#include "tests/sim/lane_world.h"
 
 namespace spindrift::sim {
 namespace {
@@ -72,6 +73,68 @@ TEST(LaneSender, IsGivenUpAfterItsRetriesAndNotBefore) {
   EXPECT_FALSE(sender.on_timeout(4500));
   EXPECT_EQ(sender.take_back().size(), 1U);
   EXPECT_TRUE(sender.is_empty());
+}
+
+// What NIC 1 of each host sends is lost for a while: its lanes fail, and come back by themselves.
+TEST(LaneFabric, GivesLanesUpAndTriesThemAgain) {
+  constexpr std::uint16_t kLanes = 4;
+  LaneWorld world({.nics = 2, .lanes = kLanes, .lane = {.timeout = 50 * kMicrosecond}});
+  const auto a = world.make();
+  const auto b = world.make();
+  ASSERT_TRUE(b->add_address("").ok());
+  const FabricPeer to_b = a->connect(b->addresses()[0], {}, kLanes).value();
+  FabricEvent event;
+  const auto wait = [&](LaneFabric& side) {
+    while (side.poll_events({&event, 1}) == 0)
+      static_cast<void>(world.step(world.now() + kMicrosecond));
+  };
+  wait(*b);
+  ASSERT_TRUE(b->accept(event.peer, {}, kLanes).ok());
+  wait(*a);
+  std::vector<std::byte> memory(60000, std::byte{7});
+  ASSERT_TRUE(a->add_region(LocalKey{1}, memory).ok());
+  ASSERT_TRUE(b->add_region(LocalKey{2}, memory).ok());
+  const Sge piece{.data = memory.data(), .bytes = 60000, .region = LocalKey{1}};
+  const RemoteSpan remote =
+      b->offer(event.peer, {.data = memory.data(), .bytes = 60000, .region = LocalKey{2}});
+  const auto read_by = [&](std::uint16_t lane) {
+    FabricOp op{.kind = FabricOp::Kind::kRead, .lane = lane, .peer = to_b};
+    op.local = {&piece, 1};
+    op.remote = {&remote, 1};
+    ASSERT_EQ(a->post({&op, 1}), 1U);
+  };
+  const auto next = [&] {
+    FabricCompletion got;
+    while (a->poll({&got, 1}) == 0)
+      static_cast<void>(world.step(world.now() + kMicrosecond));
+    return got;
+  };
+  for (const std::uint32_t nic : {1U, 3U})
+    world.network().set_loss(world.network().port_of_nic(nic), 1.0);
+  read_by(1);
+  read_by(2);
+  FabricCompletion got = next();
+  EXPECT_TRUE(got.is_ok);
+  EXPECT_EQ(got.lane, 2);
+  got = next();
+  EXPECT_EQ(got.kind, FabricCompletion::Kind::kRead);
+  EXPECT_EQ(got.fault, FabricCompletion::Fault::kLost);
+  EXPECT_EQ(got.lane, 1);
+  got = next();
+  EXPECT_EQ(got.kind, FabricCompletion::Kind::kLane);
+  EXPECT_FALSE(got.is_ok);
+  EXPECT_EQ(got.lane, 1);
+  EXPECT_THAT(a->describe_lane(to_b, 1), HasSubstr("NIC 1, down"));
+  world.run(world.now() + 2 * kMillisecond);  // a trial fails, too
+  for (const std::uint32_t nic : {1U, 3U})
+    world.network().set_loss(world.network().port_of_nic(nic), 0.0);
+  got = next();
+  EXPECT_EQ(got.kind, FabricCompletion::Kind::kLane);
+  EXPECT_TRUE(got.is_ok);
+  read_by(1);
+  got = next();
+  EXPECT_EQ(got.kind, FabricCompletion::Kind::kRead);
+  EXPECT_TRUE(got.is_ok);
 }
 
 Scenario over_lanes() {
