@@ -14,6 +14,7 @@
 #include "providers/monotonic_clock.h"
 #include "providers/shm/shm_copy.h"
 #include "providers/shm/shm_host.h"
+#include "providers/shm/shm_names.h"
 #include "transport/base/printable.h"
 #include "transport/base/random.h"
 
@@ -63,8 +64,10 @@ Status ShmFabric::check_address(std::string_view address) const {
 
 Result<std::uint16_t> ShmFabric::add_address(std::string_view address) {
   std::string name(address);
-  if (name.empty())
-    name = std::to_string(::getpid()) + "-" + std::to_string(random_u64() % 1'000'000'000);
+  if (name.empty()) {
+    remove_left_behind();
+    name = make_shm_name();
+  }
   const auto path = shm_socket_path(name);
   if (!path.ok()) return path.error();
   auto socket = listen_shm(path.value());

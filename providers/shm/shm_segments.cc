@@ -20,7 +20,7 @@
 #include "spindrift/host_segments.h"
 
 #include "providers/monotonic_clock.h"
-#include "transport/base/random.h"
+#include "providers/shm/shm_names.h"
 #include "transport/base/unique_fd.h"
 
 namespace spindrift {
@@ -263,8 +263,9 @@ class MemfdExchange final : public HostSegmentExchange {
 Result<std::unique_ptr<HostSegmentExchange>> open_host_segments() {
   UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) return refused("a UNIX socket");
-  std::string path = "/dev/shm/spindrift." + std::to_string(::getpid()) + "-" +
-                     std::to_string(random_u64() % 1'000'000'000) + ".segments";
+  remove_left_behind();
+  std::string path(kShmFolder);
+  path.append("/").append(kShmPrefix).append(make_shm_name()).append(kShmSegments);
   const sockaddr_un address = to_socket_address(path);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return refused(path);

@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "providers/shm/shm_names.h"
+
 namespace spindrift {
 namespace {
 
@@ -31,13 +33,6 @@ UniqueFd open_socket() {
 
 bool try_bind(int fd, const sockaddr_un& address) {
   return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-}
-
-bool is_left_behind(const sockaddr_un& address) {
-  const UniqueFd probe = open_socket();
-  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
-             0 &&
-         errno == ECONNREFUSED;
 }
 
 // Takes the one descriptor that may come along; others are closed.
@@ -79,7 +74,7 @@ Result<std::string> shm_socket_path(std::string_view address) {
                    "shm://" + path +
                        " is neither a name nor an absolute path; write shm://name or "
                        "shm:///run/app/socket");
-    path = "/dev/shm/spindrift." + path;
+    path = std::string(kShmFolder) + "/" + std::string(kShmPrefix) + path;
   }
   if (path.size() > kLongest)
     return Error(ErrorCode::kInvalidArgument,
@@ -93,13 +88,15 @@ Result<UniqueFd> listen_shm(const std::string& path) {
   if (!fd.is_open()) return refused(path, "");
   const sockaddr_un address = to_socket_address(path);
   bool is_bound = try_bind(fd.get(), address);
-  if (!is_bound && errno == EADDRINUSE && is_left_behind(address)) {
-    ::unlink(path.c_str());
+  if (!is_bound && errno == EADDRINUSE) {
+    const bool is_free = is_left_behind(path);
+    if (is_free) ::unlink(path.c_str());
     is_bound = try_bind(fd.get(), address);
   }
   if (!is_bound) {
     if (errno == EADDRINUSE)
-      return refused(path, "; another process listens there, choose another name");
+      return refused(path,
+                     "; another process listens there, or it is no socket: choose another name");
     return refused(path, "; the folder must exist and let this process write");
   }
   if (::listen(fd.get(), SOMAXCONN) != 0) return refused(path, "");
