@@ -2,59 +2,17 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+
+#include "providers/verbs/socket_address.h"
 
 namespace spindrift {
 namespace {
 
 constexpr std::size_t kMostAtOnce = 8;  // pieces; who says more is heard again later
-
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t bytes = sizeof(sockaddr_storage);
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-};
-
-SocketAddress to_socket_address(const NetAddress& from) {
-  SocketAddress out;
-  if (from.family == 4) {
-    auto& to = reinterpret_cast<sockaddr_in&>(out.storage);
-    to.sin_family = AF_INET;
-    to.sin_port = htons(from.port);
-    std::memcpy(&to.sin_addr, from.ip.data(), 4);
-    out.bytes = sizeof(to);
-  } else {
-    auto& to = reinterpret_cast<sockaddr_in6&>(out.storage);
-    to.sin6_family = AF_INET6;
-    to.sin6_port = htons(from.port);
-    to.sin6_scope_id = from.scope;
-    std::memcpy(&to.sin6_addr, from.ip.data(), 16);
-    out.bytes = sizeof(to);
-  }
-  return out;
-}
-
-NetAddress to_net_address(const SocketAddress& from) {
-  NetAddress out;
-  if (from.storage.ss_family == AF_INET) {
-    const auto& in = reinterpret_cast<const sockaddr_in&>(from.storage);
-    out.family = 4;
-    out.port = ntohs(in.sin_port);
-    std::memcpy(out.ip.data(), &in.sin_addr, 4);
-  } else if (from.storage.ss_family == AF_INET6) {
-    const auto& in = reinterpret_cast<const sockaddr_in6&>(from.storage);
-    out.family = 6;
-    out.port = ntohs(in.sin6_port);
-    out.scope = in.sin6_scope_id;
-    std::memcpy(out.ip.data(), &in.sin6_addr, 16);
-  }
-  return out;
-}
 
 Error refused(const NetAddress& address, int error, const char* hint) {
   return Error(

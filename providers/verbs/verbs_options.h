@@ -17,7 +17,7 @@ namespace spindrift {
 
 enum class VerbsTransport : std::uint8_t {
   kRc,  // reliable queue pairs: messages, and reads over several lanes
-  kUc,  // messages as with kRc; what would be read is written by the peer, and asked for again
+  kUc,  // unreliable ones: known by name, and refused
   kUd,  // datagrams, below the packet engine
 };
 std::string_view to_string(VerbsTransport transport);

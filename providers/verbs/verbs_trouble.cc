@@ -106,18 +106,6 @@ void prepare_for_fork() {
   if (ibv_is_fork_initialized() == IBV_FORK_DISABLED) static_cast<void>(ibv_fork_init());
 }
 
-std::string describe_fork() {
-  switch (ibv_is_fork_initialized()) {
-    case IBV_FORK_UNNEEDED:
-      return "fork() is safe: the kernel copies registered pages for the child";
-    case IBV_FORK_ENABLED:
-      return "fork() is safe for this process; a child must not touch registered pages";
-    case IBV_FORK_DISABLED:
-      break;
-  }
-  return "fork() is not safe: registered pages may be the child's afterwards";
-}
-
 std::uint8_t port_of_interface(const std::string& interface) {
   std::ifstream file("/sys/class/net/" + interface + "/dev_port");
   unsigned port = 0;

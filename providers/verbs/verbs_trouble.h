@@ -31,7 +31,6 @@ std::string explain_completion(ibv_wc_status status, std::uint32_t vendor_error)
 // Where the kernel does not copy registered pages for a child itself, libibverbs keeps them from
 // the child. To be called before any device is opened.
 void prepare_for_fork();
-std::string describe_fork();
 
 // Which port of its device an interface belongs to: 1, 2, ...; 0: unknown.
 std::uint8_t port_of_interface(const std::string& interface);

@@ -6,7 +6,7 @@
 # cards (the default): an IOMMU and two Ethernet ports (e1000) bound to vfio-pci, their cables in one
 #   hub; the command finds their PCI addresses in VM_PORTS, with a comma between them.
 # rdma: two RDMA devices of the kernel's (soft-RoCE), rxe0 on veth0 (10.77.0.1, 10.77.1.1) and rxe1 on
-#   veth1 (10.77.0.2, 10.77.1.2), with a cable between them that all packets take; `vm_cable` sets
+#   veth1 (10.77.0.2, 10.77.1.2), with a cable between them that all packets take; $VM_CABLE sets
 #   addresses and routes again after a veth was down.
 # exit status: the command's; 124: it ran out of time; 125: there is no machine, and the reason is on
 # standard error. Kernel and initramfs are kept in ${XDG_CACHE_HOME:-~/.cache}/spindrift-vm.
@@ -113,30 +113,31 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=
 ip link set lo up
 # Both ends of the cable belong to one network namespace, as soft-RoCE wants: packets to an address of
 # this host take the cable all the same.
-vm_cable() {
-  local side
-  for side in 0 1; do
-    echo 1 >/proc/sys/net/ipv4/conf/veth$side/accept_local
-    echo 0 >/proc/sys/net/ipv4/conf/veth$side/rp_filter
-    ip link set veth$side up
-    for net in 0 1; do
-      ip addr replace 10.77.$net.$((side + 1))/24 dev veth$side
-      ip neigh replace 10.77.$net.$((2 - side)) lladdr 02:00:00:00:00:0$((2 - side)) dev veth$side nud permanent
-    done
+cat >/run/cable <<'CABLE'
+#!/bin/bash
+for side in 0 1; do
+  echo 1 >/proc/sys/net/ipv4/conf/veth$side/accept_local
+  echo 0 >/proc/sys/net/ipv4/conf/veth$side/rp_filter
+  ip link set veth$side up
+  for net in 0 1; do
+    ip addr replace 10.77.$net.$((side + 1))/24 dev veth$side
+    ip neigh replace 10.77.$net.$((2 - side)) lladdr 02:00:00:00:00:0$((2 - side)) dev veth$side nud permanent
   done
-  for side in 0 1; do
-    for net in 0 1; do
-      ip route replace 10.77.$net.$((2 - side))/32 dev veth$side src 10.77.$net.$((side + 1)) table 77
-    done
+done
+for side in 0 1; do
+  for net in 0 1; do
+    ip route replace 10.77.$net.$((2 - side))/32 dev veth$side src 10.77.$net.$((side + 1)) table 77
   done
-}
-export -f vm_cable
+done
+CABLE
+chmod +x /run/cable
+export VM_CABLE=/run/cable
 if [ "$devices" = rdma ]; then
   ip link add veth0 mtu 4200 address 02:00:00:00:00:01 type veth peer name veth1 mtu 4200 \
     address 02:00:00:00:00:02
   echo 1 >/proc/sys/net/ipv4/conf/all/accept_local
   echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
-  vm_cable
+  $VM_CABLE
   ip rule add pref 10 iif lo lookup 77
   ip rule add pref 20 lookup local
   ip rule del pref 0

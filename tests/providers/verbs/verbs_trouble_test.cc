@@ -33,7 +33,6 @@ TEST(VerbsTroubleTest, CompletionsAreExplained) {
 TEST(VerbsTroubleTest, HostsWithoutDevicesAreToldWhatToDo) {
   EXPECT_THAT(explain_no_device(ENOSYS), HasSubstr("modprobe ib_uverbs"));
   EXPECT_THAT(explain_open(EACCES), HasSubstr("/dev/infiniband/uverbs"));
-  EXPECT_THAT(describe_fork(), HasSubstr("fork()"));
   EXPECT_EQ(port_of_interface("no-such-interface"), 0);
 }
 

@@ -1,0 +1,72 @@
+#include "providers/verbs/registered_memory.h"
+
+#include <cerrno>
+#include <utility>
+
+#include <sys/mman.h>
+
+#include "providers/verbs/verbs_trouble.h"
+
+namespace spindrift {
+
+Registrations::~Registrations() {
+  for (ibv_mr* const one : of_port_)
+    static_cast<void>(ibv_dereg_mr(one));
+}
+
+Result<Registrations> Registrations::make(const VerbsPorts& ports, std::span<std::byte> bytes,
+                                          unsigned access) {
+  Registrations out;
+  for (const auto& port : ports) {
+    ibv_mr* const made = ibv_reg_mr(port->domain(), bytes.data(), bytes.size(), access);
+    if (made == nullptr) return explain_registration(bytes.size(), errno, port->describe());
+    out.of_port_.push_back(made);
+  }
+  return out;
+}
+
+OwnPages::~OwnPages() {
+  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
+}
+
+Result<OwnPages> OwnPages::make(std::size_t bytes) {
+  void* const at =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED)
+    return Error(ErrorCode::kNoMemory, std::to_string(bytes) + " bytes: " + in_words(errno));
+  static_cast<void>(::madvise(at, bytes, MADV_DONTFORK));
+  OwnPages out;
+  out.bytes_ = {static_cast<std::byte*>(at), bytes};
+  return out;
+}
+
+Status RegionTable::add(const VerbsPorts& ports, LocalKey key, std::span<std::byte> bytes,
+                        unsigned access) {
+  if (bytes.empty()) return ok_status();  // nothing of it can be named
+  auto made = Registrations::make(ports, bytes, access);
+  // Memory that may not be written can still be sent from.
+  if (!made.ok())
+    if (auto again = Registrations::make(ports, bytes, IBV_ACCESS_REMOTE_READ); again.ok())
+      made = std::move(again);
+  if (!made.ok()) return made.error();
+  regions_[key.value] = Region{.bytes = bytes, .registrations = std::move(made).value()};
+  return ok_status();
+}
+
+const RegionTable::Region* RegionTable::find(const Sge& piece) const {
+  const auto found = regions_.find(piece.region.value);
+  if (found == regions_.end()) return nullptr;
+  const std::span<std::byte> bytes = found->second.bytes;
+  const bool is_inside = piece.data >= bytes.data() && piece.bytes <= bytes.size() &&
+                         piece.data + piece.bytes <= bytes.data() + bytes.size();
+  return is_inside ? &found->second : nullptr;
+}
+
+std::uint64_t RegionTable::offered_key(const Region& region, std::size_t ports) const {
+  std::uint64_t out = 0;
+  for (std::size_t port = 0; port < ports; ++port)
+    out |= std::uint64_t{region.registrations.remote_key(port)} << (32 * port);
+  return out;
+}
+
+}  // namespace spindrift
