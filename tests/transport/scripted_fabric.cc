@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "tests/transport/scripted_host.h"
 #include "transport/base/check.h"
 
@@ -108,7 +109,7 @@ void ScriptedNet::finish_read(Pair& pair, const Event& event) {
   if (options_.loss > 0 && rng_.chance(options_.loss)) {
     ++reads_lost_;
     done.fault = FabricCompletion::Fault::kLost;
-    end.error = "a read by lane " + std::to_string(read.lane) + " got no answer";
+    end.error = absl::StrCat("a read by lane ", read.lane, " got no answer");
   } else {
     for (std::uint8_t i = 0; i < read.remotes; ++i) {
       const RemoteSpan& from = read.remote[i];
@@ -169,7 +170,7 @@ void ScriptedNet::set_lane(std::uint16_t lane, bool is_up) {
     if (!is_up) lose_reads(*pair, lane);
     for (End& end : pair->ends) {
       if (end.is_dropped || !end.is_open) continue;
-      end.error = "lane " + std::to_string(lane) + ": its cable was pulled";
+      end.error = absl::StrCat("lane ", lane, ": its cable was pulled");
       SPINDRIFT_CHECK(!end.news.is_full());
       end.news.push_back({.lane = lane, .is_up = is_up});
     }

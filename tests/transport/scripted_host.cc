@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 
 namespace spindrift::test {
@@ -43,7 +44,7 @@ ScriptedFabric::~ScriptedFabric() {
 
 Result<std::uint16_t> ScriptedFabric::add_address(std::string_view address) {
   std::string name(address);
-  if (name.empty()) name = "h" + std::to_string(number_) + "-" + std::to_string(names_.size());
+  if (name.empty()) name = absl::StrCat("h", number_, "-", names_.size());
   const Status checked = check_address(name);
   if (!checked.ok()) return checked.error();
   const auto index = static_cast<std::uint16_t>(names_.size());
@@ -55,15 +56,16 @@ Result<std::uint16_t> ScriptedFabric::add_address(std::string_view address) {
 
 Status ScriptedFabric::check_address(std::string_view address) const {
   if (!address.empty() && address.size() <= kMaxAddress) return ok_status();
-  return Error(ErrorCode::kInvalidArgument, "\"" + std::string(address) + "\" is no name of 1 to " +
-                                                std::to_string(kMaxAddress) + " letters");
+  return Error(
+      ErrorCode::kInvalidArgument,
+      absl::StrCat("\"", std::string(address), "\" is no name of 1 to ", kMaxAddress, " letters"));
 }
 
 Result<FabricPeer> ScriptedFabric::connect(std::string_view address,
                                            std::span<const std::byte> hello, std::uint16_t lanes) {
   const auto found = net_.names_.find(address);
   if (found == net_.names_.end())
-    return Error(ErrorCode::kUnavailable, "nobody is called " + std::string(address));
+    return Error(ErrorCode::kUnavailable, absl::StrCat("nobody is called ", std::string(address)));
   const auto number = static_cast<std::uint32_t>(net_.pairs_.size());
   net_.pairs_.push_back(std::make_unique<Pair>(net_.options_));
   Pair& pair = *net_.pairs_.back();
@@ -109,7 +111,7 @@ void ScriptedFabric::drop(FabricPeer peer) {
 std::string ScriptedFabric::describe_peer(FabricPeer peer) const {
   const Ref& ref = peers_[peer.value];
   const ScriptedFabric* host = other(ref).host;
-  return host == nullptr ? "a host that is no more" : "host " + std::to_string(host->number_);
+  return host == nullptr ? "a host that is no more" : absl::StrCat("host ", host->number_);
 }
 
 ScriptedFabric::Reach ScriptedFabric::reach(FabricPeer peer) const {
@@ -119,8 +121,8 @@ ScriptedFabric::Reach ScriptedFabric::reach(FabricPeer peer) const {
 }
 
 std::string ScriptedFabric::describe_lane(FabricPeer /*peer*/, std::uint16_t lane) const {
-  return "lane " + std::to_string(lane) + " (port " + std::to_string(lane % 2) +
-         (net_.is_up(lane) ? ")" : ", down: its cable was pulled)");
+  return absl::StrCat("lane ", lane, " (port ", lane % 2,
+                      net_.is_up(lane) ? ")" : ", down: its cable was pulled)");
 }
 
 std::size_t ScriptedFabric::poll_events(std::span<FabricEvent> out) {
@@ -134,7 +136,7 @@ std::size_t ScriptedFabric::poll_events(std::span<FabricEvent> out) {
     end.is_gone_told = true;
     events_.push_back({.kind = FabricEvent::Kind::kGone,
                        .peer = end.peer,
-                       .cause = "host " + std::to_string(number_) + " was hung up on"});
+                       .cause = absl::StrCat("host ", number_, " was hung up on")});
   }
   std::size_t count = 0;
   for (; count < out.size() && !events_.empty(); ++count) {
