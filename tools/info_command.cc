@@ -1,6 +1,7 @@
 #include "tools/info_command.h"
 
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include "spindrift/open.h"
@@ -8,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "tools/exit_codes.h"
 #include "tools/info/host.h"
+#include "tools/info/opened.h"
 #include "tools/info/tunables.h"
 #include "tools/settings.h"
 
@@ -17,11 +19,12 @@ namespace {
 constexpr const char* kFooter = R"(
 EXAMPLES
   spindrift info                                   this host
+  spindrift info udp://10.0.0.1                    what a provider can do there
   spindrift info --tunables                        every setting: unit, default, bounds, value, origin
   SPINDRIFT_PATH_COUNT=4 spindrift info --tunables --json
 
 EXIT CODES
-  0 done; 1 the output could not be written; 2 wrong arguments, or a setting out of its bounds)";
+  0 done; 1 the address could not be opened, or the output not written; 2 wrong arguments, or a setting out of its bounds)";
 
 int show_tunables(const Result<Settings>& loaded, bool is_json) {
   const Result<Settings> settings = check_settings(loaded, builtin_registry(), plugins());
@@ -29,6 +32,13 @@ int show_tunables(const Result<Settings>& loaded, bool is_json) {
   print_warnings(settings.value());
   const nlohmann::json list = describe_tunables(settings.value());
   absl::PrintF("%s", is_json ? list.dump(2) + "\n" : format_tunables(list));
+  return finish_output("info", kExitOk);
+}
+
+int show_opened(const std::string& address, bool is_json) {
+  const Result<nlohmann::json> opened = describe_opened(builtin_registry(), address);
+  if (!opened.ok()) return complain("info", opened.error().message(), kExitFailure);
+  absl::PrintF("%s", is_json ? opened.value().dump(2) + "\n" : format_opened(opened.value()));
   return finish_output("info", kExitOk);
 }
 
@@ -47,10 +57,16 @@ void register_info(CLI::App& app, const Result<Settings>& settings, int& exit_co
   const CLI::Option* json = command->add_flag("--json", json_help);
   const std::string tunables_help = "every setting instead: what it is, and who said so";
   const CLI::Option* tunables = command->add_flag("--tunables", tunables_help);
+  auto address = std::make_shared<std::string>();
+  const std::string address_help =
+      "of a provider, \"udp://10.0.0.1\": it is opened, and what it can do there is said";
+  command->add_option("address", *address, address_help);
   command->footer(kFooter);
-  command->callback([json, tunables, &settings, &exit_code] {
+  command->callback([json, tunables, address, &settings, &exit_code] {
     const bool is_json = json->count() > 0;
-    exit_code = tunables->count() > 0 ? show_tunables(settings, is_json) : show_host(is_json);
+    exit_code = tunables->count() > 0 ? show_tunables(settings, is_json)
+                : !address->empty()   ? show_opened(*address, is_json)
+                                      : show_host(is_json);
   });
 }
 

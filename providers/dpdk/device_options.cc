@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kMinMtu = 1280;
 constexpr std::uint32_t kMaxMtu = 65000;
 
-constexpr std::array<DeviceOptionInfo, 13> kOptions{{
+constexpr std::array<DeviceOptionInfo, 14> kOptions{{
     {"ip", "", "", 0, 0, "addresses with prefix length, 10.0.0.1/24,fd00::1/64; needed"},
     {"port", "", "0", 0, 65535, "of UDP, on all addresses; 0: any that is free"},
     {"gateway", "", "", 0, 0, "where packets for other networks go; one per family"},
@@ -27,6 +27,9 @@ constexpr std::array<DeviceOptionInfo, 13> kOptions{{
     {"neighbor_ms", "ms", "30000", 10, 3600000, "after which a neighbour in use is asked again"},
     {"checksum", "", "auto", 0, 0,
      "of UDP: auto by the port, else none over IPv4; on: else in software; off: none over IPv4"},
+    {"payload", "", "auto", 0, 0,
+     "copy: into packets; in_place: sent from where it lies, if the device can; auto: as is "
+     "faster"},
 }};
 
 Error refusal(std::string_view key, std::string_view value, std::string_view why) {
@@ -136,6 +139,18 @@ Status set_checksum(std::string_view text, DeviceOptions& out) {
   return ok_status();
 }
 
+Status set_payload(std::string_view text, DeviceOptions& out) {
+  if (text == "auto")
+    out.payload = PayloadChoice::kAuto;
+  else if (text == "copy")
+    out.payload = PayloadChoice::kCopy;
+  else if (text == "in_place")
+    out.payload = PayloadChoice::kInPlace;
+  else
+    return refusal("payload", text, "it is auto, copy or in_place");
+  return ok_status();
+}
+
 Status set_mac(std::string_view text, DeviceOptions& out) {
   const auto mac = parse_mac(text);
   if (!mac || mac->is_group() || mac->is_zero())
@@ -172,6 +187,7 @@ Status set_option(const DeviceOptionInfo& info, std::string_view text, DeviceOpt
   if (info.name == "neighbor") return set_neighbors(text, out);
   if (info.name == "mac") return set_mac(text, out);
   if (info.name == "checksum") return set_checksum(text, out);
+  if (info.name == "payload") return set_payload(text, out);
   out.arguments = std::string(text);
   return ok_status();
 }

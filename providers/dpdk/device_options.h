@@ -32,6 +32,12 @@ enum class ChecksumChoice : std::uint8_t {
   kOff,   // none over IPv4
 };
 
+enum class PayloadChoice : std::uint8_t {
+  kAuto,     // where it was measured to be the faster one
+  kCopy,     // always copied into packets
+  kInPlace,  // sent from where it lies, if the device can
+};
+
 struct DeviceOptions {
   std::string device;       // as DPDK calls it: "0000:3b:00.0", "net_memif0"
   std::string arguments{};  // of its driver: "role=client,socket=/run/m.sock"
@@ -47,6 +53,7 @@ struct DeviceOptions {
   std::uint32_t mbufs = 0;            // packets that a pool holds; 0: four rings
   std::uint32_t neighbor_ms = 30000;  // after which a neighbour in use is asked again
   ChecksumChoice checksum = ChecksumChoice::kAuto;
+  PayloadChoice payload = PayloadChoice::kAuto;
 };
 
 // One row per option, for messages, the documentation and `help`.

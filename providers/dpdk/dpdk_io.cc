@@ -5,7 +5,10 @@
 
 #include <rte_cycles.h>
 
+#include "spindrift/region_user.h"
+
 #include "providers/dpdk/device_trouble.h"
+#include "providers/dpdk/dma_memory.h"
 #include "providers/dpdk/dpdk_rail.h"
 #include "providers/dpdk/dpdk_receiver.h"
 #include "providers/dpdk/dpdk_sender.h"
@@ -22,12 +25,15 @@ constexpr Duration kMaintenance = std::chrono::milliseconds(5);
 constexpr Duration kPortLatency = std::chrono::microseconds(10);
 constexpr Duration kThreadLatency = std::chrono::microseconds(100);
 
-class DpdkIo final : public PacketIo {
+class DpdkIo final : public PacketIo, public RegionUser {
  public:
   explicit DpdkIo(std::span<const DeviceOptions> devices)
       : devices_(devices.begin(), devices.end()),
         receiver_(devices.size()),
         sender_(devices.size()) {}
+  ~DpdkIo() override;
+  DpdkIo(const DpdkIo&) = delete;
+  DpdkIo& operator=(const DpdkIo&) = delete;
   Status open();
 
   const PacketIoCaps& caps() const override { return caps_; }
@@ -38,11 +44,13 @@ class DpdkIo final : public PacketIo {
   Result<NetAddress> source_for(const NetAddress& remote) const override;
   std::uint32_t max_packet_bytes(std::uint16_t rail, const NetAddress& remote) const override;
   Status open_entropies(std::uint16_t rail, std::uint16_t count) override;
+  void add_region(LocalKey region, std::span<std::byte> bytes) override;
+  void remove_region(LocalKey region) override;
   std::size_t receive(std::span<RxPacket> out) override;
   void release(std::span<const RxPacket> packets) override;
   std::size_t reserve(std::span<TxPacket> out) override;
   void send(std::span<const TxPacket> packets) override;
-  std::uint64_t released() const override { return sender_.released(); }
+  std::uint64_t released() const override { return sender_.released(uses_); }
   std::size_t poll_errors(std::span<IoError> out) override;
   // The ports are polled: there is nothing to wait on.
   void append_wait_fds(std::vector<int>& /*out*/) const override {}
@@ -56,6 +64,7 @@ class DpdkIo final : public PacketIo {
   PacketIoCaps caps_;
   // Before what has their packets.
   std::vector<std::unique_ptr<PortUse>> uses_;
+  std::unique_ptr<DmaRegions> dma_regions_;  // null: no device reads memory by itself
   std::vector<DpdkRail> rails_;
   std::vector<NetAddress> addresses_;
   DpdkReceiver receiver_;
@@ -80,7 +89,17 @@ Status DpdkIo::open() {
       static_cast<std::uint64_t>(
           std::chrono::duration_cast<std::chrono::milliseconds>(kMaintenance).count());
   describe();
-  return sender_.open(devices_, uses_.front()->port->device().socket());
+  std::vector<rte_device*> readers;
+  for (const auto& use : uses_)
+    if (use->port->device().payload_reach() == PayloadReach::kMapped)
+      readers.push_back(use->port->device().dma_device());
+  if (!readers.empty()) dma_regions_ = std::make_unique<DmaRegions>(std::move(readers));
+  sender_.set_dma_regions(dma_regions_.get());
+  return sender_.open(devices_, uses_);
+}
+
+DpdkIo::~DpdkIo() {
+  if (is_eal_usable() && uses_.size() == devices_.size()) sender_.close(uses_);
 }
 
 void DpdkIo::describe() {
@@ -88,7 +107,8 @@ void DpdkIo::describe() {
   caps_.batch = 32;
   caps_.entropies = Port::kEntropyPorts;
   caps_.has_ecn = true;
-  caps_.copies_on_send = true;
+  caps_.copies_on_send = true;    // as long as no device takes payload from elsewhere
+  caps_.has_rx_timestamp = true;  // as long as all devices stamp packets
   caps_.host_latency = kPortLatency;
   for (const auto& use : uses_) {
     const DeviceOptions& options = use->port->options();
@@ -100,6 +120,8 @@ void DpdkIo::describe() {
     if (caps_.link_rate.is_unlimited() || (!rate.is_unlimited() && rate < caps_.link_rate))
       caps_.link_rate = rate;
     if (is_in_software(use->port->device().driver())) caps_.host_latency = kThreadLatency;
+    if (use->port->device().payload_reach() != PayloadReach::kPacket) caps_.copies_on_send = false;
+    if (!use->port->device().rx_timestamps().exists()) caps_.has_rx_timestamp = false;
     if (options.vlan != 0) caps_.frame_overhead_bytes = 70;
   }
 }
@@ -165,6 +187,14 @@ Status DpdkIo::open_entropies(std::uint16_t rail, std::uint16_t count) {
   return ok_status();
 }
 
+void DpdkIo::add_region(LocalKey region, std::span<std::byte> bytes) {
+  if (dma_regions_ != nullptr && is_eal_usable()) dma_regions_->add(region, bytes);
+}
+
+void DpdkIo::remove_region(LocalKey region) {
+  if (dma_regions_ != nullptr && is_eal_usable()) dma_regions_->remove(region);
+}
+
 std::size_t DpdkIo::receive(std::span<RxPacket> out) {
   if (!is_eal_usable()) [[unlikely]]
     return 0;
@@ -172,8 +202,10 @@ std::size_t DpdkIo::receive(std::span<RxPacket> out) {
   if (sender_.has_unsent()) sender_.flush(uses_);
   if (const std::uint64_t cycles = rte_rdtsc(); cycles >= next_maintenance_) [[unlikely]] {
     next_maintenance_ = cycles + maintenance_cycles_;
+    const Time now = monotonic_now();
     for (const auto& use : uses_)
-      use->port->maintain(monotonic_now());
+      use->port->maintain(now);
+    receiver_.read_clocks(uses_, now);
   }
   return receiver_.receive(uses_, rails_, out);
 }

@@ -18,7 +18,7 @@ void prefetch(const void* address) {
 
 }  // namespace
 
-DpdkReceiver::DpdkReceiver(std::size_t ports) : next_queue_(ports, 0) {
+DpdkReceiver::DpdkReceiver(std::size_t ports) : next_queue_(ports, 0), clocks_(ports) {
   held_.resize(kHeldAtFirst);
   free_.reserve(kHeldAtFirst);
   for (std::uint32_t i = kHeldAtFirst; i > 0; --i)
@@ -42,7 +42,8 @@ std::size_t DpdkReceiver::receive(std::span<const std::unique_ptr<PortUse>> uses
       const std::size_t most = std::min(out.size() - count, frames.size());
       const std::size_t taken = take(i, *uses[i], std::span(frames).first(most));
       if (taken == 0) break;
-      count += take_in({std::span(frames).first(taken), uses[i].get(), rails}, out.subspan(count));
+      count += take_in({std::span(frames).first(taken), uses[i].get(), rails, &clocks_[i]},
+                       out.subspan(count));
       others += taken;
     }
   }
@@ -111,6 +112,7 @@ std::uint32_t DpdkReceiver::hold(rte_mbuf* frame) {
 
 std::size_t DpdkReceiver::take_in(const Burst& burst, std::span<RxPacket> out) {
   const Time arrival = monotonic_now();
+  const RxTimestampField& stamps = burst.use->port->device().rx_timestamps();
   const auto vlan = static_cast<std::uint16_t>(burst.use->port->options().vlan);
   std::size_t count = 0;
   for (const rte_mbuf* frame : burst.frames)
@@ -136,6 +138,10 @@ std::size_t DpdkReceiver::take_in(const Burst& burst, std::span<RxPacket> out) {
     packet = RxPacket{};
     packet.bytes = parsed.payload;
     packet.arrival = arrival;
+    if (const auto ticks = stamps.ticks_of(*frame); ticks && burst.clock->is_known()) {
+      packet.arrival = burst.clock->arrival(*ticks, arrival);
+      ++stamped_;
+    }
     packet.source = parsed.source();
     packet.rail = static_cast<std::uint16_t>(rail - burst.rails.data());
     packet.ecn = static_cast<Ecn>(parsed.traffic_class & 3U);
@@ -163,11 +169,19 @@ void DpdkReceiver::release(std::span<const RxPacket> packets) {
   if (count != 0) rte_pktmbuf_free_bulk(frames.data(), static_cast<unsigned>(count));
 }
 
+void DpdkReceiver::read_clocks(std::span<const std::unique_ptr<PortUse>> uses, Time now) {
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const PortDevice& device = uses[i]->port->device();
+    if (device.rx_timestamps().exists()) clocks_[i].tell_of_port(device.id(), now);
+  }
+}
+
 void DpdkReceiver::counters(CounterWriter& out) const {
   out.counter("rx_packets", packets_);
   out.counter("rx_bytes", bytes_);
   out.counter("rx_bad_checksums", bad_checksums_);
   out.counter("rx_scattered", scattered_);
+  out.counter("rx_stamped", stamped_);
 }
 
 }  // namespace spindrift

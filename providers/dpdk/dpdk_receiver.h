@@ -25,6 +25,8 @@ class DpdkReceiver {
   std::size_t receive(std::span<const std::unique_ptr<PortUse>> uses,
                       std::span<const DpdkRail> rails, std::span<RxPacket> out);
   void release(std::span<const RxPacket> packets);
+  // Reads the clocks of the devices that stamp packets; to be called every few milliseconds.
+  void read_clocks(std::span<const std::unique_ptr<PortUse>> uses, Time now);
   void counters(CounterWriter& out) const;
 
  private:
@@ -37,6 +39,7 @@ class DpdkReceiver {
     std::span<rte_mbuf*> frames{};
     PortUse* use = nullptr;
     std::span<const DpdkRail> rails{};
+    const RxClock* clock = nullptr;
   };
   std::size_t take(std::size_t index, PortUse& use, std::span<rte_mbuf*> frames);
   std::size_t take_in(const Burst& burst, std::span<RxPacket> out);
@@ -51,10 +54,13 @@ class DpdkReceiver {
   // Which other queue of a port is looked at next, while its own has nothing.
   std::vector<std::uint16_t> next_queue_;
 
+  std::vector<RxClock> clocks_;  // by port
+
   std::uint64_t packets_ = 0;
   std::uint64_t bytes_ = 0;
   std::uint64_t bad_checksums_ = 0;
   std::uint64_t scattered_ = 0;
+  std::uint64_t stamped_ = 0;
 };
 
 }  // namespace spindrift

@@ -18,6 +18,9 @@ static_assert(RTE_PKTMBUF_HEADROOM >= kMaxFrameHeaders);
 // waits, as a network would: what comes behind must not wait for ever.
 constexpr Duration kPatience = std::chrono::milliseconds(20);
 
+// Shorter payload is copied faster than packets are chained.
+constexpr std::size_t kInPlaceBytes = 1024;
+
 std::size_t slot_of(const TxPacket& packet) {
   std::uint32_t tail = 0;
   const std::size_t at = packet.to->family == 6 ? 12 : 0;
@@ -42,15 +45,21 @@ DpdkSender::~DpdkSender() {
   give_back_pool(pool_);
 }
 
-Status DpdkSender::open(std::span<const DeviceOptions> devices, int socket) {
+Status DpdkSender::open(std::span<const DeviceOptions> devices,
+                        std::span<const std::unique_ptr<PortUse>> uses) {
   DeviceOptions largest = devices.front();
   for (const DeviceOptions& one : devices) {
     largest.mtu = std::max(largest.mtu, one.mtu);
     largest.mbufs = std::max(largest.mbufs, one.mbufs);
     largest.ring = std::max(largest.ring, one.ring);
   }
-  pool_ = take_pool(pool_wish(largest, socket));
-  if (pool_ != nullptr) return ok_status();
+  const bool has_tails = std::any_of(uses.begin(), uses.end(), [](const auto& use) {
+    return use->port->device().payload_reach() != PayloadReach::kPacket;
+  });
+  const PoolWish wish = pool_wish(largest, uses.front()->port->device().socket());
+  pool_ = take_pool(wish);
+  const bool is_complete = !has_tails || tails_.open(wish.packets, wish.socket);
+  if (pool_ != nullptr && is_complete) return ok_status();
   return Error(ErrorCode::kNoMemory,
                "DPDK has no memory for packets to send: give it more, "
                "SPINDRIFT_DPDK_EAL=\"-m 1024\", or ask for less with the options mbufs and mtu");
@@ -120,6 +129,9 @@ void DpdkSender::look_up(Way& way, const DpdkRail& rail) {
   way.checksum = !way.is_local && port.device().computes_checksums() ? UdpChecksum::kPseudoHeader
                  : needs_sum                                         ? UdpChecksum::kFull
                                                                      : UdpChecksum::kNone;
+  const bool is_read_later = way.is_local || !way.is_known;
+  way.reach = is_read_later || way.checksum == UdpChecksum::kFull ? PayloadReach::kPacket
+                                                                  : port.device().payload_reach();
 }
 
 DpdkSender::Way& DpdkSender::way_of(std::span<const DpdkRail> rails, const TxPacket& packet) {
@@ -136,26 +148,43 @@ DpdkSender::Way& DpdkSender::way_of(std::span<const DpdkRail> rails, const TxPac
   return *way;
 }
 
+bool DpdkSender::may_stay_in_place(const Way& way, const TxPacket& packet) const {
+  if (way.reach == PayloadReach::kPacket) return false;
+  std::size_t bytes = 0;
+  bool is_mapped = way.reach == PayloadReach::kAnywhere;
+  for (std::size_t i = 0; i < packet.payload_pieces; ++i)
+    bytes += packet.payload[i].size();
+  if (bytes < kInPlaceBytes) return false;
+  if (is_mapped) return true;
+  is_mapped = dma_regions_ != nullptr;
+  for (std::size_t i = 0; i < packet.payload_pieces && is_mapped; ++i)
+    is_mapped = packet.payload[i].empty() || dma_regions_->contains(packet.payload[i]);
+  return is_mapped;
+}
+
 void DpdkSender::build(const Way& way, const DpdkRail& rail, const TxPacket& packet,
                        rte_mbuf* frame) {
   std::byte* const begin = packet.header.data();
   std::byte* end = begin + packet.header.size();
-  for (std::size_t i = 0; i < packet.payload_pieces; ++i) {
-    const auto& piece = packet.payload[i];
-    if (!piece.empty()) std::memcpy(end, piece.data(), piece.size());
-    end += piece.size();
-  }
-  if (packet.trailer_bytes != 0) {
+  const std::size_t headers = way.headers.bytes();
+  const std::size_t bytes = packet.total_bytes();
+  const bool is_in_place = may_stay_in_place(way, packet) && tails_.chain(packet, *frame);
+  if (is_in_place) {
+    ++in_place_;
+  } else {
+    for (std::size_t i = 0; i < packet.payload_pieces; ++i) {
+      const auto& piece = packet.payload[i];
+      if (!piece.empty()) std::memcpy(end, piece.data(), piece.size());
+      end += piece.size();
+    }
     std::memcpy(end, packet.trailer.data(), packet.trailer_bytes);
     end += packet.trailer_bytes;
   }
-  const auto bytes = static_cast<std::uint32_t>(end - begin);
   const std::uint16_t sum =
       way.checksum == UdpChecksum::kFull ? sum_words({begin, bytes}) : std::uint16_t{0};
-  const std::size_t headers = way.headers.bytes();
   way.headers.write(
       begin - headers,
-      {.payload_bytes = bytes,
+      {.payload_bytes = static_cast<std::uint32_t>(bytes),
        .source_port = static_cast<std::uint16_t>(rail.first_entropy_port + packet.entropy),
        .dscp = packet.dscp,
        .ecn = packet.ecn},
@@ -164,10 +193,11 @@ void DpdkSender::build(const Way& way, const DpdkRail& rail, const TxPacket& pac
   // The shortest frame there is; devices in software do not lengthen it themselves.
   if (total < kMinFrameBytes) {
     std::memset(end, 0, kMinFrameBytes - total);
+    end += kMinFrameBytes - total;
     total = kMinFrameBytes;
   }
   frame->data_off = static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM - headers);
-  frame->data_len = static_cast<std::uint16_t>(total);
+  frame->data_len = static_cast<std::uint16_t>(end - begin + static_cast<std::ptrdiff_t>(headers));
   frame->pkt_len = static_cast<std::uint32_t>(total);
   if (way.checksum == UdpChecksum::kPseudoHeader) {
     frame->l2_len = way.headers.ip_offset() & 0x7fU;
@@ -208,6 +238,7 @@ void DpdkSender::send(std::span<const std::unique_ptr<PortUse>> uses,
   SPINDRIFT_CHECK(packets.size() <= reserved_);
   reserved_ = 0;
   std::size_t kept = 0;  // frames of packets that were lost: still ours
+  sent_before_last_ = sent_;
   for (std::size_t i = 0; i < packets.size(); ++i) {
     const TxPacket& packet = packets[i];
     SPINDRIFT_CHECK(packet.rail < rails.size());
@@ -231,6 +262,7 @@ void DpdkSender::send(std::span<const std::unique_ptr<PortUse>> uses,
     for (std::size_t use = 0; use < uses.size(); ++use) {
       if (uses[use].get() != rail.use) continue;
       queues_[use].frames[queues_[use].count++] = stash_[i];
+      queues_[use].has_unread |= way.reach == PayloadReach::kMapped && stash_[i]->nb_segs > 1;
       ++unsent_;
     }
   }
@@ -251,13 +283,18 @@ void DpdkSender::flush(std::span<const std::unique_ptr<PortUse>> uses) {
 void DpdkSender::flush_queue(PortUse& use, Queue& queue) {
   PortDevice& device = use.port->device();
   const std::size_t left = queue.count - queue.next;
-  const std::size_t taken =
-      device.transmit(use.queue, std::span(queue.frames).subspan(queue.next, left));
+  const auto waiting = std::span(queue.frames).subspan(queue.next, left);
+  // The device may have freed what it has taken.
+  std::array<std::uint16_t, kMaxPackets> segments{};
+  if (queue.has_unread)
+    std::transform(waiting.begin(), waiting.end(), segments.begin(),
+                   [](const rte_mbuf* frame) { return frame->nb_segs; });
+  const std::size_t taken = device.transmit(use.queue, waiting);
+  for (std::size_t i = 0; i < taken && queue.has_unread; ++i)
+    queue.segments += segments[i];
   queue.next += taken;
   if (taken == left) {
-    queue.count = 0;
-    queue.next = 0;
-    queue.stuck_since = kNever;
+    finish(queue);
     return;
   }
   ++would_block_;
@@ -267,12 +304,44 @@ void DpdkSender::flush_queue(PortUse& use, Queue& queue) {
     const std::size_t lost = queue.count - queue.next;
     rte_pktmbuf_free_bulk(queue.frames.data() + queue.next, static_cast<unsigned>(lost));
     lost_ += lost;
-    queue.count = 0;
-    queue.next = 0;
-    queue.stuck_since = kNever;
+    finish(queue);
     return;
   }
   unsent_ += queue.count - queue.next;
+}
+
+// Nothing waits there any more; what the device reads later is remembered.
+void DpdkSender::finish(Queue& queue) const {
+  queue.count = 0;
+  queue.next = 0;
+  queue.stuck_since = kNever;
+  if (!queue.has_unread) return;
+  queue.has_unread = false;
+  if (queue.unread.is_full())
+    queue.unread[queue.unread.size() - 1].segments = queue.segments;
+  else
+    queue.unread.push_back({.sent_before = sent_before_last_, .segments = queue.segments});
+}
+
+std::uint64_t DpdkSender::released(std::span<const std::unique_ptr<PortUse>> uses) const {
+  std::uint64_t released = has_unsent() ? sent_before_last_ : sent_;
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    const Queue& queue = queues_[i];
+    const PortDevice& device = uses[i]->port->device();
+    // What is behind them all tells most.
+    if (!queue.unread.is_empty() && device.has_sent(uses[i]->queue, 0)) queue.unread.clear();
+    while (!queue.unread.is_empty() &&
+           device.has_sent(uses[i]->queue, queue.segments - queue.unread.front().segments))
+      queue.unread.pop_front();
+    if (!queue.unread.is_empty()) released = std::min(released, queue.unread.front().sent_before);
+  }
+  return released;
+}
+
+void DpdkSender::close(std::span<const std::unique_ptr<PortUse>> uses) {
+  const Time start = monotonic_now();
+  while (released(uses) < sent_ && monotonic_now() - start < kPatience)
+    if (has_unsent()) flush(uses);
 }
 
 std::size_t DpdkSender::take_errors(std::span<IoError> out) {
@@ -285,6 +354,7 @@ std::size_t DpdkSender::take_errors(std::span<IoError> out) {
 void DpdkSender::counters(CounterWriter& out) const {
   out.counter("tx_packets", packets_);
   out.counter("tx_bytes", bytes_);
+  out.counter("tx_in_place", in_place_);
   out.counter("tx_lost_packets", lost_);
   out.counter("tx_would_block", would_block_);
   out.counter("tx_no_mbuf", no_mbuf_);

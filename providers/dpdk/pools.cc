@@ -54,7 +54,8 @@ rte_mempool* take_pool(const PoolWish& wish) {
   const std::lock_guard guard(all.mutex);
   for (rte_mempool*& pool : all.idle) {
     if (pool->size != wish.packets || pool->socket_id != wish.socket ||
-        rte_pktmbuf_data_room_size(pool) != room)
+        rte_pktmbuf_data_room_size(pool) != room ||
+        rte_pktmbuf_priv_size(pool) != wish.private_bytes)
       continue;
     rte_mempool* found = pool;
     pool = all.idle.back();
@@ -62,8 +63,9 @@ rte_mempool* take_pool(const PoolWish& wish) {
     return found;
   }
   const std::string name = "spindrift_pool_" + std::to_string(all.made++);
-  rte_mempool* made = rte_pktmbuf_pool_create(
-      name.c_str(), wish.packets, std::min(kCache, wish.packets / 4), 0, room, wish.socket);
+  rte_mempool* made =
+      rte_pktmbuf_pool_create(name.c_str(), wish.packets, std::min(kCache, wish.packets / 4),
+                              static_cast<std::uint16_t>(wish.private_bytes), room, wish.socket);
   if (made != nullptr) rte_mempool_obj_iter(made, touch, nullptr);
   return made;
 }

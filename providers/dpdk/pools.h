@@ -10,7 +10,8 @@ namespace spindrift {
 struct PoolWish {
   std::uint32_t frame_bytes = 0;  // that one packet holds
   std::uint32_t packets = 0;
-  int socket = 0;  // NUMA node
+  int socket = 0;                   // NUMA node
+  std::uint32_t private_bytes = 0;  // beside each packet, for its user
 };
 PoolWish pool_wish(const DeviceOptions& options, int socket);
 // Null: no memory.

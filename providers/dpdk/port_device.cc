@@ -43,6 +43,23 @@ std::uint32_t ring_frame_bytes(const DeviceOptions& options) {
       std::strtoul(options.arguments.c_str() + at + key.size(), nullptr, 10));
 }
 
+// Drivers in software which copy what they are given, and do not hand it on.
+bool copies_by_itself(const std::string& driver, const DeviceOptions& options) {
+  if (driver == "net_memif") return options.arguments.find("zero-copy=yes") == std::string::npos;
+  return driver == "net_vhost" || driver == "net_af_packet" || driver == "net_tap";
+}
+
+PayloadReach reach_of(const DeviceOptions& options, const rte_eth_dev_info& info) {
+  const std::string driver = info.driver_name;
+  const bool takes_chains = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+  if (options.payload == PayloadChoice::kCopy || !takes_chains) return PayloadReach::kPacket;
+  if (copies_by_itself(driver, options)) return PayloadReach::kAnywhere;
+  // The others in software hand out addresses of DPDK's own memory.
+  const bool is_wanted = options.payload == PayloadChoice::kInPlace && !is_in_software(driver);
+  return is_wanted && rte_eal_iova_mode() == RTE_IOVA_VA ? PayloadReach::kMapped
+                                                         : PayloadReach::kPacket;
+}
+
 // memif does not listen where the socket of a process that is gone still lies.
 void remove_stale_socket(const DeviceOptions& options) {
   if (!options.device.starts_with("net_memif") ||
@@ -104,6 +121,7 @@ Status PortDevice::configure(const DeviceOptions& options) {
   if (code != 0) return trouble(options, "does not describe itself", code);
   driver_ = info.driver_name;
   must_stay_open_ = driver_ == "net_memif";
+  payload_reach_ = reach_of(options, info);
   const auto queues = static_cast<std::uint16_t>(
       std::min<std::uint32_t>({options.queues, info.max_rx_queues, info.max_tx_queues}));
   rte_eth_conf conf{};
@@ -113,6 +131,11 @@ Status PortDevice::configure(const DeviceOptions& options) {
   if (computes_checksums_) conf.txmode.offloads |= kTxChecksums;
   conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
   checks_checksums_ = conf.rxmode.offloads != 0;
+  rx_timestamps_ = {};
+  const bool has_stamps = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
+  if (has_stamps &&
+      rte_mbuf_dyn_rx_timestamp_register(&rx_timestamps_.offset, &rx_timestamps_.flag) == 0)
+    conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
   if (queues > 1 && (info.flow_type_rss_offloads & kUdpRss) != 0) {
     conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & kUdpRss;
@@ -139,6 +162,13 @@ Status PortDevice::set_up_queues(const DeviceOptions& options) {
   std::uint16_t tx = rx;
   int code = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx);
   if (code != 0) return trouble(options, "has no ring of that size", code);
+  transmit_descriptors_ = tx;
+  rte_eth_dev_info info{};
+  code = rte_eth_dev_info_get(id_, &info);
+  if (code != 0) return trouble(options, "does not describe itself", code);
+  rte_eth_txconf sending = info.default_txconf;
+  // has_sent() asks about every packet.
+  if (payload_reach_ == PayloadReach::kMapped) sending.tx_rs_thresh = 1;
   PoolWish wish = pool_wish(options, socket());
   wish.frame_bytes = std::max(wish.frame_bytes, ring_frame_bytes(options));
   if (driver_ == "net_af_xdp") {
@@ -161,7 +191,7 @@ Status PortDevice::set_up_queues(const DeviceOptions& options) {
     code = rte_eth_rx_queue_setup(id_, queue, rx, static_cast<unsigned>(socket()), nullptr,
                                   receive_queues_[queue].pool);
     if (code == 0)
-      code = rte_eth_tx_queue_setup(id_, queue, tx, static_cast<unsigned>(socket()), nullptr);
+      code = rte_eth_tx_queue_setup(id_, queue, tx, static_cast<unsigned>(socket()), &sending);
     if (code != 0) return trouble(options, "cannot set up its queues", code);
   }
   return ok_status();
@@ -171,6 +201,9 @@ Status PortDevice::start(const DeviceOptions& options) {
   const int code = rte_eth_dev_start(id_);
   if (code != 0) return trouble(options, "does not start", code);
   is_started_ = true;
+  const bool is_mapped = payload_reach_ == PayloadReach::kMapped;
+  if (is_mapped && rte_eth_tx_descriptor_status(id_, 0, 0) < 0)
+    payload_reach_ = PayloadReach::kPacket;  // it does not tell what it has read
   // Neighbour discovery asks by multicast, which cards filter. Devices without a filter refuse.
   static_cast<void>(rte_eth_allmulticast_enable(id_));
   return set_mac(options);
@@ -283,6 +316,18 @@ std::size_t PortDevice::transmit(std::uint16_t queue, std::span<rte_mbuf*> frame
     sent += taken;
   }
   return sent;
+}
+
+bool PortDevice::has_sent(std::uint16_t queue, std::uint64_t segments) const {
+  if (segments >= transmit_descriptors_) return true;  // its descriptors are in use again
+  const auto newest = static_cast<std::uint16_t>(transmit_descriptors_ - 1);
+  return rte_eth_tx_descriptor_status(id_, queue, static_cast<std::uint16_t>(newest - segments)) ==
+         RTE_ETH_TX_DESC_DONE;
+}
+
+rte_device* PortDevice::dma_device() const {
+  rte_eth_dev_info info{};
+  return rte_eth_dev_info_get(id_, &info) == 0 ? info.device : nullptr;
 }
 
 void PortDevice::steer(std::uint16_t udp_port, std::uint16_t queue) const {

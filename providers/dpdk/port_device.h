@@ -17,9 +17,17 @@
 
 #include "providers/dpdk/device_options.h"
 #include "providers/dpdk/mac_address.h"
+#include "providers/dpdk/rx_clock.h"
 #include "providers/dpdk/spin_lock.h"
 
 namespace spindrift {
+
+// From where a device can send payload.
+enum class PayloadReach : std::uint8_t {
+  kPacket,    // out of packets alone: payload is copied into them
+  kAnywhere,  // from any memory: its driver has read it when transmit() returns
+  kMapped,    // from memory that is mapped for it, which it reads later
+};
 
 class PortDevice {
  public:
@@ -37,6 +45,10 @@ class PortDevice {
   bool computes_checksums() const { return computes_checksums_; }
   bool checks_checksums() const { return checks_checksums_; }
   const std::string& driver() const { return driver_; }
+  // Where packets say when they arrived, if the device stamps them.
+  const RxTimestampField& rx_timestamps() const { return rx_timestamps_; }
+  PayloadReach payload_reach() const { return payload_reach_; }
+  rte_device* dma_device() const;
   // memif: DPDK 22.11 keeps the descriptor of each server that was closed, closes memory of its own
   // with a zero-copy client, and has been seen to end the process when both ends of a link close.
   bool must_stay_open() const { return must_stay_open_; }
@@ -45,6 +57,9 @@ class PortDevice {
   std::size_t receive(std::uint16_t queue, std::span<rte_mbuf*> out);
   // How many the queue took; the others are still the caller's.
   std::size_t transmit(std::uint16_t queue, std::span<rte_mbuf*> frames);
+  // kMapped: whether the device has read all of a packet behind which `segments` more pieces of
+  // packets were put into the queue.
+  bool has_sent(std::uint16_t queue, std::uint64_t segments) const;
   // The device says that it must be reset (a virtual function whose card was), and this does it:
   // what lies in its queues is lost. While it fails, nothing is received and nothing is taken.
   bool wants_reset() const { return wants_reset_.load(std::memory_order_relaxed); }
@@ -85,6 +100,9 @@ class PortDevice {
   bool computes_checksums_ = false;
   bool checks_checksums_ = false;
   bool must_stay_open_ = false;
+  PayloadReach payload_reach_ = PayloadReach::kPacket;
+  RxTimestampField rx_timestamps_{};
+  std::uint16_t transmit_descriptors_ = 0;
   std::string driver_;
   std::vector<ReceiveQueue> receive_queues_;
   std::vector<TransmitQueue> transmit_queues_;

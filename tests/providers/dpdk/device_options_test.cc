@@ -23,7 +23,7 @@ TEST(DeviceOptions, AreReadAsDocumented) {
       "dpdk://0000:3b:00.0?ip=10.0.0.1/24,fd00::1/64&gateway=10.0.0.254,fd00::fe&vlan=7&mtu=9000"
       "&queues=4&ring=2048&mbufs=9999&port=4793&mac=02:00:00:00:00:0a&neighbor=10.0.0.2@02:00:00:"
       "00:00:02"
-      "&neighbor_ms=500&checksum=on");
+      "&neighbor_ms=500&checksum=on&payload=copy");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message();
   const DeviceOptions& one = parsed.value().at(0);
   EXPECT_EQ(one.device, "0000:3b:00.0");
@@ -42,6 +42,7 @@ TEST(DeviceOptions, AreReadAsDocumented) {
   EXPECT_EQ(to_string(one.neighbors.at(0).mac), "02:00:00:00:00:02");
   EXPECT_EQ(one.neighbor_ms, 500U);
   EXPECT_EQ(one.checksum, ChecksumChoice::kOn);
+  EXPECT_EQ(one.payload, PayloadChoice::kCopy);
 }
 
 TEST(DeviceOptions, BelongToDevicesInTheirOrder) {
@@ -71,6 +72,7 @@ TEST(DeviceOptions, NameWhatIsWrong) {
   EXPECT_THAT(refusal("dpdk://net_a?ip=10.0.0.1/24&mac=01:00:5e:00:00:01"), HasSubstr("mac="));
   EXPECT_THAT(refusal("dpdk://net_a?ip=10.0.0.1/24&neighbor=10.0.0.2"), HasSubstr("IP@MAC"));
   EXPECT_THAT(refusal("dpdk://net_a?ip=10.0.0.1/24&checksum=yes"), HasSubstr("auto, on or off"));
+  EXPECT_THAT(refusal("dpdk://net_a?ip=10.0.0.1/24&payload=no"), HasSubstr("copy or in_place"));
   EXPECT_THAT(refusal("dpdk://net_a?ip=10.0.0.1/24&gateway=10.9.0.1"), HasSubstr("gateway"));
   EXPECT_THAT(refusal("dpdk://net_a,net_b?ip=10.0.0.1/24"), HasSubstr("same address"));
   EXPECT_THAT(refusal("dpdk://net_a,net_b?ip=1.0.0.1/24|2.0.0.1/24|3.0.0.1/24"),

@@ -2,6 +2,7 @@
 // device, neighbours that are not there, damaged and foreign frames. Over memif, in one process.
 #include "providers/dpdk/dpdk_io.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -109,6 +110,63 @@ TEST_F(DpdkIoTest, FewPacketsSlowItDownAndNeverStopIt) {
   // None is lost: as many can be had at the end as at the beginning.
   std::vector<TxPacket> packets(256);
   EXPECT_GE(sender->reserve(packets), 48U);
+}
+
+// memif's driver copies by itself: from where payload lies.
+TEST_F(DpdkIoTest, LongPayloadIsNotCopiedIntoPackets) {
+  auto sender = open(0);
+  auto receiver = open(1);
+  EXPECT_FALSE(sender->caps().copies_on_send);
+  Bytes payload(4000);
+  for (std::size_t i = 0; i < payload.size(); ++i)
+    payload[i] = static_cast<std::byte>(i * 7 + (i >> 8U));
+  std::array<TxPacket, 2> out{};
+  ASSERT_EQ(sender->reserve(out), 2U);
+  for (TxPacket& packet : out) {
+    packet.header = packet.header.first(3);
+    std::fill(packet.header.begin(), packet.header.end(), std::byte{9});
+    packet.payload[0] = std::span(payload).first(1001);
+    packet.payload[2] = std::span(payload).subspan(1001);
+    packet.payload_pieces = 3;
+    packet.to = &receiver->rails()[0];
+  }
+  out[1].trailer = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  out[1].trailer_bytes = 4;
+  sender->send(out);
+  EXPECT_EQ(counter(*sender, "tx_in_place"), 2U);
+  EXPECT_EQ(sender->released(), 2U);
+  std::array<RxPacket, 2> in{};
+  ASSERT_EQ(receiver->receive(in), 2U);
+  for (const RxPacket& packet : in) {
+    ASSERT_GE(packet.bytes.size(), 3 + payload.size());
+    EXPECT_EQ(packet.bytes[2], std::byte{9});
+    EXPECT_TRUE(std::equal(payload.begin(), payload.end(), packet.bytes.begin() + 3));
+  }
+  EXPECT_EQ(in[0].bytes.size(), 3 + payload.size());
+  ASSERT_EQ(in[1].bytes.size(), 3 + payload.size() + 4);
+  EXPECT_TRUE(std::equal(out[1].trailer.begin(), out[1].trailer.end(), in[1].bytes.end() - 4));
+  receiver->release(in);
+  EXPECT_EQ(send(*sender, receiver->rails()[0], Bytes(100), 1), 1U);
+  EXPECT_EQ(counter(*sender, "tx_in_place"), 2U);
+}
+
+TEST_F(DpdkIoTest, PayloadOfPacketsThatWaitForTheDeviceIsNotReleased) {
+  auto sender = open(0);
+  auto receiver = open(1);
+  const Bytes payload(4000, std::byte{3});
+  std::size_t sent = 0;
+  for (int turn = 0; turn < 100 && !sender->has_unsent(); ++turn)
+    sent += send(*sender, receiver->rails()[0], payload, 100);
+  ASSERT_TRUE(sender->has_unsent());
+  EXPECT_EQ(sender->released(), sent - 100);
+  std::size_t received = 0;
+  for (int turn = 0; turn < 100 && sender->has_unsent(); ++turn) {
+    received += receive(*receiver);
+    receive(*sender);
+  }
+  received += receive(*receiver);
+  EXPECT_EQ(sender->released(), sent);
+  EXPECT_EQ(received + counter(*sender, "tx_lost_packets"), sent);
 }
 
 TEST_F(DpdkIoTest, HandsPacketsToTheEndpointTheyAreFor) {
