@@ -27,6 +27,13 @@ constexpr Module kDpdk{
     .summary = "Ethernet ports driven from user space, and DPDK's memory links",
     .remedy = "it needs DPDK (Debian: apt-get install dpdk), and a build with libdpdk-dev"};
 
+constexpr Module kOfi{
+    .name = "ofi",
+    .brings = Module::Brings::kFabric,
+    .summary = "reliable datagrams of libfabric: net, tcp;ofi_rxm, shm, efa, ...",
+    .remedy =
+        "it needs libfabric (Debian: apt-get install libfabric1), and a build with libfabric-dev"};
+
 // Never destroyed: a module stays loaded.
 struct LoadedModule {
   std::mutex mutex;
@@ -125,7 +132,7 @@ constexpr ProviderInfo info_of() {
 }  // namespace
 
 std::span<const ProviderInfo> module_providers() {
-  static constexpr ProviderInfo kAll[] = {info_of<kDpdk>()};
+  static constexpr ProviderInfo kAll[] = {info_of<kDpdk>(), info_of<kOfi>()};
   return kAll;
 }
 

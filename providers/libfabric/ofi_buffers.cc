@@ -1,0 +1,62 @@
+#include "providers/libfabric/ofi_buffers.h"
+
+#include <cerrno>
+#include <system_error>
+
+namespace spindrift {
+namespace {
+
+constexpr std::size_t kLine = 64;
+constexpr std::size_t kStride = (kOfiBufferBytes + kLine - 1) / kLine * kLine;
+
+}  // namespace
+
+OfiBufferPool::~OfiBufferPool() {
+  for (Slab& slab : slabs_) {
+    slab.mr.reset();
+    ::munmap(slab.bytes.data(), slab.bytes.size());
+  }
+}
+
+void OfiBufferPool::unregister() {
+  for (Slab& slab : slabs_)
+    slab.mr.reset();
+}
+
+Status OfiBufferPool::add(std::size_t count, const OfiDevice& device) {
+  if (count == 0) return ok_status();
+  Slab slab;
+  const std::size_t bytes = count * kStride;
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED)
+    return Error(ErrorCode::kNoMemory,
+                 std::to_string(bytes) +
+                     " bytes for the messages of a peer: " + std::system_category().message(errno));
+  slab.bytes = {static_cast<std::byte*>(at), bytes};
+  slabs_.push_back(std::move(slab));
+  Slab& kept = slabs_.back();
+  void* descriptor = nullptr;
+  if (device.traits().needs_local_keys) {
+    auto mr = memory_.register_own(kept.bytes, access_);
+    if (!mr.ok()) {
+      ::munmap(at, bytes);
+      slabs_.pop_back();
+      return mr.error();
+    }
+    kept.mr = std::move(mr).value();
+    descriptor = fi_mr_desc(kept.mr.get());
+  }
+  kept.buffers = std::make_unique<OfiBuffer[]>(count);
+  free_.reserve(total_ + count);
+  for (std::size_t i = 0; i < count; ++i) {
+    OfiBuffer& buffer = kept.buffers[i];
+    buffer.kind = kind_;
+    buffer.bytes = kept.bytes.data() + i * kStride;
+    buffer.descriptor = descriptor;
+    free_.push_back(&buffer);
+  }
+  total_ += count;
+  return ok_status();
+}
+
+}  // namespace spindrift
