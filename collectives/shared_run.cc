@@ -8,9 +8,34 @@ namespace {
 
 // What a rank adds up for all begins at multiples of this many elements.
 constexpr std::uint64_t kGrain = 32;
+// What others have written comes from their caches: while some is used, the next is on its way.
+constexpr std::size_t kAheadBytes = 4096;
+constexpr std::size_t kLineBytes = 64;
 
 void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
+}
+
+void fetch(const std::byte* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kLineBytes)
+    __builtin_prefetch(from + at);
+}
+
+// Calls use(offset, bytes) for one piece after the other while the next of `from` is being fetched.
+template <class Use>
+void use_ahead(const std::byte* from, std::size_t bytes, const Use& use) {
+  if (bytes > kAheadBytes) fetch(from, kAheadBytes);
+  for (std::size_t at = 0; at < bytes; at += kAheadBytes) {
+    const std::size_t length = std::min(kAheadBytes, bytes - at);
+    const std::size_t next = at + length;
+    fetch(from + next, std::min(kAheadBytes, bytes - next));
+    use(at, length);
+  }
+}
+
+void copy_ahead(std::byte* to, const std::byte* from, std::size_t bytes) {
+  use_ahead(from, bytes,
+            [&](std::size_t at, std::size_t length) { std::memcpy(to + at, from + at, length); });
 }
 
 }  // namespace
@@ -71,6 +96,18 @@ bool SharedRun::publish() {
   return true;
 }
 
+// What this rank adds to the others' contributions.
+const std::byte* SharedRun::own_block() const {
+  const bool is_block = call_->collective == Collective::kReduceScatter;
+  return call_->input + (is_block ? bytes(call_->area->rank() * call_->count) : 0);
+}
+
+// Whether the sums of the ranks before this one are written over what it adds, which then has to be
+// in the slot.
+bool SharedRun::loses_input() const {
+  return call_->area->rank() >= 2 && own_block() == call_->output;
+}
+
 // Whether this rank puts anything into its slot.
 bool SharedRun::contributes() const {
   const bool is_root = call_->area->rank() == call_->root;
@@ -80,6 +117,8 @@ bool SharedRun::contributes() const {
       return is_root;
     case Collective::kGather:
       return !is_root;
+    case Collective::kReduce:
+      return !is_root || loses_input();
     case Collective::kBarrier:
       return false;
     default:
@@ -113,10 +152,28 @@ void SharedRun::fill(std::byte* slot, const Part& part) const {
     move_bytes(slot, call_->output + bytes(own.first), bytes(own.count));
     return;
   }
-  for (std::uint32_t block = 0; block < blocks_in_slot(); ++block) {
+  if (call_->adds_parts && !loses_input()) {
+    fill_but_kept(slot, part);
+    return;
+  }
+  const std::uint32_t blocks = blocks_in_slot();
+  for (std::uint32_t block = 0; block < blocks; ++block) {
+    const bool is_own = blocks > 1 && block == call_->area->rank();
+    const bool reads_own = call_->collective == Collective::kReduceScatter && loses_input();
+    if (is_own && !reads_own) continue;
     move_bytes(slot + block * bytes(part.count),
                call_->input + bytes(block * call_->count + part.first), bytes(part.count));
   }
+}
+
+// Nobody else needs what this rank itself adds up.
+void SharedRun::fill_but_kept(std::byte* slot, const Part& part) const {
+  const Part own = kept(part, call_->area->rank());
+  const std::byte* const from = call_->input + bytes(part.first);
+  const std::uint64_t before = own.first - part.first;
+  const std::uint64_t behind = before + own.count;
+  move_bytes(slot, from, bytes(before));
+  move_bytes(slot + bytes(behind), from + bytes(behind), bytes(part.count - behind));
 }
 
 bool SharedRun::collects_from(std::uint32_t rank) const {
@@ -160,7 +217,7 @@ void SharedRun::take(std::uint32_t rank, const Part& part) {
       if (is_second()) {
         const Part sum = kept(part, rank);
         if (rank == own) return;
-        move_bytes(call_->output + bytes(sum.first), call_->area->payload(rank, slot_bytes(part)),
+        copy_ahead(call_->output + bytes(sum.first), call_->area->payload(rank, slot_bytes(part)),
                    bytes(sum.count));
       } else {
         const Part sum = kept(part, own);
@@ -195,12 +252,18 @@ void SharedRun::take(std::uint32_t rank, const Part& part) {
 // the start of the slot.
 void SharedRun::add(std::uint32_t rank, const Part& part, std::uint64_t skipped) {
   if (rank == 0 || part.count == 0) return;
+  const std::uint32_t own = call_->area->rank();
   const std::size_t slot = slot_bytes(this->part());
-  const std::byte* const incoming = call_->area->payload(rank, slot) + bytes(skipped);
+  const auto contribution = [&](std::uint32_t of) {
+    return of == own && !loses_input() ? own_block() + bytes(part.first)
+                                       : call_->area->payload(of, slot) + bytes(skipped);
+  };
   std::byte* const output = call_->output + bytes(part.first);
-  const std::byte* const before =
-      rank == 1 ? call_->area->payload(0, slot) + bytes(skipped) : output;
-  call_->reduce.run(output, before, incoming, part.count);
+  const std::byte* const incoming = contribution(rank);
+  const std::byte* const before = rank == 1 ? contribution(0) : output;
+  use_ahead(rank == own ? before : incoming, bytes(part.count), [&](std::size_t at, std::size_t n) {
+    call_->reduce.run(output + at, before + at, incoming + at, n / call_->element_bytes);
+  });
   const std::uint32_t ranks = call_->area->ranks();
   if (rank + 1 == ranks && call_->finish.run != nullptr)
     call_->finish.run(output, part.count, ranks);
@@ -208,13 +271,13 @@ void SharedRun::add(std::uint32_t rank, const Part& part, std::uint64_t skipped)
 
 void SharedRun::copy_out(std::uint32_t rank, const Part& part, std::uint32_t slot_block,
                          std::uint32_t block) const {
-  const bool is_own = rank == call_->area->rank();
-  // The root of a gather has put nothing into its slot.
-  const std::byte* const from =
-      is_own && blocks_in_slot() == 1
-          ? call_->input + bytes(part.first)
-          : call_->area->payload(rank, slot_bytes(part)) + slot_block * bytes(part.count);
-  move_bytes(call_->output + bytes(block * call_->count + part.first), from, bytes(part.count));
+  std::byte* const to = call_->output + bytes(block * call_->count + part.first);
+  if (rank == call_->area->rank()) {
+    move_bytes(to, call_->input + bytes(slot_block * call_->count + part.first), bytes(part.count));
+    return;
+  }
+  copy_ahead(to, call_->area->payload(rank, slot_bytes(part)) + slot_block * bytes(part.count),
+             bytes(part.count));
 }
 
 bool SharedRun::needs(std::uint32_t rank) const {

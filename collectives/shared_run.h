@@ -1,7 +1,7 @@
 #pragma once
 // One call that goes through the memory that all ranks of a host share (shared_area.h) instead of
-// by messages. Every rank copies what it contributes into its slot, and those who need it take it
-// out of there, in the order of the ranks where it is added up.
+// by messages. Every rank copies what others need of it into its slot, and those who need it take
+// it out of there, in the order of the ranks where it is added up.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -56,12 +56,15 @@ class SharedRun final {
   };
   bool publish();
   void fill(std::byte* slot, const Part& part) const;
+  void fill_but_kept(std::byte* slot, const Part& part) const;
   bool collect();
   bool collects_from(std::uint32_t rank) const;
   void take(std::uint32_t rank, const Part& part);
   void add(std::uint32_t rank, const Part& part, std::uint64_t skipped);
   void copy_out(std::uint32_t rank, const Part& part, std::uint32_t slot_block,
                 std::uint32_t block) const;
+  const std::byte* own_block() const;
+  bool loses_input() const;
 
   // What the present round moves; `kept` of it is this rank's, or `rank`'s, to add up.
   Part part() const;
