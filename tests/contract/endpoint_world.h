@@ -3,6 +3,7 @@
 // The contract suite runs unchanged over every implementation: a later provider or engine adds one.
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct WorldFactory {
   std::string name;
   std::function<std::unique_ptr<EndpointWorld>()> make;
 };
+inline void PrintTo(const WorldFactory& world, std::ostream* out) {
+  *out << world.name;
+}
 std::vector<WorldFactory> all_worlds();
 std::vector<WorldFactory> lossy_worlds();     // over packets: faults can be applied
 std::vector<WorldFactory> reliable_worlds();  // over media that are reliable by themselves

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct FabricWorld {
   std::string name;
   std::function<std::unique_ptr<FabricPair>()> make;
 };
+inline void PrintTo(const FabricWorld& world, std::ostream* out) {
+  *out << world.name;
+}
 std::vector<FabricWorld> fabric_worlds();
 
 }  // namespace spindrift

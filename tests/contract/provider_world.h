@@ -3,6 +3,7 @@
 // a class here or a file of its own, and a line in provider_worlds().
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct ProviderWorldInfo {
   // Empty, or why this machine cannot run it.
   std::function<std::string()> reason_to_skip = [] { return std::string(); };
 };
+inline void PrintTo(const ProviderWorldInfo& world, std::ostream* out) {
+  *out << world.name;
+}
 std::vector<ProviderWorldInfo> provider_worlds();
 
 }  // namespace spindrift::testing

@@ -47,6 +47,9 @@ struct OneFlow {
   std::uint64_t bytes;
   Picoseconds links;
 };
+void PrintTo(const OneFlow& flow, std::ostream* out) {
+  *out << flow.topology << ", " << flow.gbps << " Gb/s, " << flow.bytes << " bytes";
+}
 
 class OneFlowTime : public testing::TestWithParam<OneFlow> {};
 
@@ -101,6 +104,9 @@ struct PublishedIncast {
   const char* algorithm = "";
   double published_us = 0;
 };
+void PrintTo(const PublishedIncast& incast, std::ostream* out) {
+  *out << incast.hosts << " hosts, " << incast.algorithm;
+}
 
 class PublishedIncasts : public testing::TestWithParam<PublishedIncast> {};
 

@@ -23,6 +23,9 @@ struct Case {
   bool is_v6 = false;
   std::uint16_t vlan = 0;
 };
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << (one.is_v6 ? "IPv6" : "IPv4") << ", VLAN " << one.vlan;
+}
 
 class ControlFrames : public ::testing::TestWithParam<Case> {
  protected:

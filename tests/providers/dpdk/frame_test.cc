@@ -30,6 +30,10 @@ struct Case {
   std::uint16_t vlan = 0;
   std::size_t payload_bytes = 0;
 };
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << (one.is_v6 ? "IPv6" : "IPv4") << ", VLAN " << one.vlan << ", " << one.payload_bytes
+       << " bytes";
+}
 
 FrameWay way_of(const Case& one) {
   return {.source_mac = MacAddress{{2, 0, 0, 0, 0, 1}},
