@@ -66,6 +66,7 @@ def all_tasks():
     tasks.append(Task(TORCH, 2, ["float32"], [8_000_000, 64_000_000]))
     tasks.append(Task(TORCH, 2, ["float16"], [8_000_000, 64_000_000]))
     tasks.append(Task(TORCH, 2, ["bfloat16"], [8_000_000, 64_000_000]))
+    tasks.append(Task(TORCH, 2, ["ddp_step"], [8_000_000, 64_000_000]))
     return tasks
 
 
