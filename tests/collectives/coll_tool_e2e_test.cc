@@ -3,6 +3,8 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <fstream>
 #include <regex>
 #include <string>
 #include <vector>
@@ -299,6 +301,24 @@ TEST(CollTool, ShowsPlansAndChoicesWithoutStartingAnybody) {
   ToolRun hosts("--ranks 4 --algo hierarchical --hosts 0,0,1,1 --show-plan");
   EXPECT_EQ(hosts.wait(), 0) << hosts.errors;
   EXPECT_NE(hosts.output.find("rank 2 (host 1)"), std::string::npos) << hosts.output;
+}
+
+TEST(CollTool, TuneWritesTheCostsThatLaterRunsChooseBy) {
+  const std::string file = "/tmp/spindrift-costs-" + std::to_string(::getpid());
+  ::setenv("SPINDRIFT_TUNING", file.c_str(), 1);
+  ToolRun tune("--ranks 2 --tune");
+  EXPECT_EQ(tune.wait(), 0) << tune.errors;
+  std::string costs;
+  std::getline(std::ifstream(file), costs);
+  for (const char* part : {"network=", "near=", "shared=", "all_reduce:ring=", "broadcast:tree="})
+    EXPECT_NE(costs.find(part), std::string::npos) << part << " in " << costs;
+  std::ofstream(file) << "shared_limit=0 network=0.001,0,0.001 near=0.001,0,0.001 "
+                         "all_reduce:ring=10000\n";
+  ToolRun choice("--ranks 4 -b 1M --explain");
+  EXPECT_EQ(choice.wait(), 0) << choice.errors;
+  EXPECT_NE(choice.output.find("bytes: ring, because"), std::string::npos) << choice.output;
+  ::unsetenv("SPINDRIFT_TUNING");
+  ::unlink(file.c_str());
 }
 
 TEST(CollTool, RunsTheAlgorithmThatIsAskedFor) {
