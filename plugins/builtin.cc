@@ -88,6 +88,7 @@ Result<std::unique_ptr<Endpoint>> open_over_fabric(const ProviderInfo& provider,
   auto opened = provider.open_fabric(url);
   if (!opened.ok()) return opened.error();
   for (const std::string& address : url.hosts) {
+    if (names_devices(url.scheme)) break;
     const auto added = opened.value()->add_address(address);
     if (!added.ok()) return added.error();
   }
@@ -130,7 +131,8 @@ Result<std::unique_ptr<Endpoint>> open_endpoint(std::string_view address,
   if (url.value().scheme == "shm") add_url_options(settings, TunableScope::kShm, url.value());
   const auto provider = builtin_registry().find_provider(url.value().scheme);
   if (!provider.ok()) return provider.error();
-  if (provider.value()->open_fabric != nullptr)
+  if (provider.value()->open_fabric != nullptr &&
+      (provider.value()->open == nullptr || !asks_for_packets(url.value())))
     return open_over_fabric(*provider.value(), url.value(), options);
   auto opened = provider.value()->open(url.value());
   if (!opened.ok()) return opened.error();

@@ -14,7 +14,7 @@ namespace {
 
 // What a provider in a shared object of its own is, before that is loaded.
 struct Module {
-  enum class Brings : std::uint8_t { kPackets, kFabric };
+  enum class Brings : std::uint8_t { kPackets, kFabric, kBoth };
   std::string_view name;
   Brings brings;
   std::string_view summary;
@@ -33,6 +33,14 @@ constexpr Module kOfi{
     .summary = "reliable datagrams of libfabric: net, tcp;ofi_rxm, shm, efa, ...",
     .remedy =
         "it needs libfabric (Debian: apt-get install libfabric1), and a build with libfabric-dev"};
+
+constexpr Module kVerbs{
+    .name = "verbs",
+    .brings = Module::Brings::kBoth,
+    .summary = "InfiniBand and RoCE NICs through libibverbs",
+    .remedy =
+        "it needs libibverbs (Debian: apt-get install ibverbs-providers), and a build with "
+        "libibverbs-dev"};
 
 // Never destroyed: a module stays loaded.
 struct LoadedModule {
@@ -122,18 +130,22 @@ Status probe() {
 template <const Module& kModule>
 constexpr ProviderInfo info_of() {
   ProviderInfo info{.name = kModule.name, .summary = kModule.summary, .probe = probe<kModule>};
-  if constexpr (kModule.brings == Module::Brings::kPackets)
-    info.open = open_packets<kModule>;
-  else
-    info.open_fabric = open_fabric<kModule>;
+  if constexpr (kModule.brings != Module::Brings::kFabric) info.open = open_packets<kModule>;
+  if constexpr (kModule.brings != Module::Brings::kPackets) info.open_fabric = open_fabric<kModule>;
   return info;
 }
 
 }  // namespace
 
 std::span<const ProviderInfo> module_providers() {
-  static constexpr ProviderInfo kAll[] = {info_of<kDpdk>(), info_of<kOfi>()};
+  static constexpr ProviderInfo kAll[] = {info_of<kDpdk>(), info_of<kOfi>(), info_of<kVerbs>()};
   return kAll;
+}
+
+bool asks_for_packets(const Url& url) {
+  for (const auto& [key, value] : url.options)
+    if (key == "transport") return value == "ud";
+  return false;
 }
 
 ListenAddresses listen_addresses(const std::string& address, std::uint16_t device_port) {

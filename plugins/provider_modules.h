@@ -15,11 +15,14 @@ namespace spindrift {
 std::span<const ProviderInfo> module_providers();
 
 // Whether addresses of this scheme, where they open an endpoint, name devices, whose IP addresses
-// are among the options ("dpdk://net_memif0?ip=10.0.0.1/24"). Where they listen or connect, they
-// name IP addresses as others do.
+// are among the options ("dpdk://net_memif0?ip=10.0.0.1/24") or the host's ("verbs://mlx5_0:1").
+// Where they listen or connect, they name IP addresses as others do.
 inline bool names_devices(std::string_view scheme) {
-  return scheme == "dpdk";
+  return scheme == "dpdk" || scheme == "verbs";
 }
+
+// Whether an address of a provider that brings both asks for packets: "verbs://auto?transport=ud".
+bool asks_for_packets(const Url& url);
 
 // What to open an endpoint with, and what to listen on, when a user says where to listen: options
 // go to the endpoint, and so does the address where it names a device. `device_port` is then the

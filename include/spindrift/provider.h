@@ -157,7 +157,7 @@ class PacketIo {
 class MessageFabric;
 
 // How a provider enters the registry. `url.scheme` chose it; options are its own. It moves
-// datagrams (`open`) or is reliable by itself (`open_fabric`): one of the two is set.
+// datagrams (`open`) or is reliable by itself (`open_fabric`); or both, and the address says which.
 struct ProviderInfo {
   std::string_view name;
   std::string_view summary;
