@@ -234,6 +234,7 @@ Status start_eal(std::string_view first_device) {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    const ControlThreadsFirst control_threads_first;
     run_eal_init(arguments, one.status);
   });
   starter.join();
@@ -281,6 +282,19 @@ NoSigpipe::~NoSigpipe() {
   const timespec now{};
   if (!was_pending_) sigtimedwait(&pipe, nullptr, &now);
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+ControlThreadsFirst::ControlThreadsFirst() {
+  if (pthread_getschedparam(pthread_self(), &policy_, &before_) != 0) return;
+  if (policy_ != SCHED_FIFO && policy_ != SCHED_RR) return;
+  sched_param raised = before_;
+  ++raised.sched_priority;
+  // Refused above the highest there is, or the highest that this user may have.
+  is_raised_ = pthread_setschedparam(pthread_self(), policy_, &raised) == 0;
+}
+
+ControlThreadsFirst::~ControlThreadsFirst() {
+  if (is_raised_) pthread_setschedparam(pthread_self(), policy_, &before_);
 }
 
 std::string eal_said() {

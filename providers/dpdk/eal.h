@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sched.h>
+
 #include "spindrift/result.h"
 
 namespace spindrift {
@@ -41,6 +43,22 @@ class NoSigpipe {
  private:
   sigset_t before_{};
   bool was_pending_ = false;
+};
+
+// Threads that DPDK and its drivers make meanwhile inherit the calling thread's scheduling. They
+// sleep until a peer connects or a link changes; at the real-time priority of a thread that polls
+// on the same processor they would never have a turn. They get one more.
+class ControlThreadsFirst {
+ public:
+  ControlThreadsFirst();
+  ~ControlThreadsFirst();
+  ControlThreadsFirst(const ControlThreadsFirst&) = delete;
+  ControlThreadsFirst& operator=(const ControlThreadsFirst&) = delete;
+
+ private:
+  int policy_ = 0;
+  sched_param before_{};
+  bool is_raised_ = false;
 };
 
 // "0000:3b:00.0" and the like.

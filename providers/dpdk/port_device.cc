@@ -88,6 +88,7 @@ Result<std::unique_ptr<PortDevice>> PortDevice::open(const DeviceOptions& option
   if (!status.ok()) return status.error();
   use_thread();
   const NoSigpipe no_sigpipe;
+  const ControlThreadsFirst control_threads_first;
   forget_eal_said();
   std::unique_ptr<PortDevice> device(new PortDevice);
   status = device->find(options);

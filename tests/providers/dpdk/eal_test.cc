@@ -2,9 +2,13 @@
 #include "providers/dpdk/eal.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include "providers/dpdk/device_trouble.h"
 
@@ -81,6 +85,34 @@ TEST(DeviceTrouble, OfAMemoryLinkSaysWhoMustComeFirst) {
   EXPECT_THAT(explain_device_trouble(client, "does not start", -1), HasSubstr("role=server"));
   const DeviceOptions guest{.device = "net_virtio_user0"};
   EXPECT_THAT(explain_device_trouble(guest, "cannot be opened", -1), HasSubstr("net_vhost"));
+}
+
+// In the order in which the kernel lists them: this thread is the first.
+std::vector<int> real_time_priorities() {
+  std::vector<int> out;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    sched_param param{};
+    const auto id = static_cast<pid_t>(std::stol(task.path().filename().string()));
+    if (sched_getparam(id, &param) == 0) out.push_back(param.sched_priority);
+  }
+  return out;
+}
+
+// A thread that polls never leaves its processor to others of its priority.
+TEST(Eal, ItsThreadsGoBeforeOneThatPollsInRealTime) {
+  sched_param param{};
+  param.sched_priority = 1;
+  if (sched_setscheduler(0, SCHED_FIFO, &param) != 0)
+    GTEST_SKIP() << "NOT TESTED: this user may not have real-time priorities";
+  const Status started = start_eal("net_null0");
+  param.sched_priority = 0;
+  const std::vector<int> priorities = real_time_priorities();
+  ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &param), 0);
+  ASSERT_TRUE(started.ok()) << started.error().message();
+  ASSERT_GE(priorities.size(), 2U);
+  EXPECT_EQ(priorities[0], 1);
+  for (std::size_t i = 1; i < priorities.size(); ++i)
+    EXPECT_EQ(priorities[i], 2);
 }
 
 }  // namespace
