@@ -40,9 +40,14 @@ int Server::run() {
   ConnId control{};
   while (await_client(&control)) {
     const Status served = serve(control);
-    if (!served.ok()) say("session ended early: " + served.error().message());
-    if (!options_.serves_once) continue;
-    if (!served.ok()) exit_code = tools::kExitFailure;
+    if (!options_.serves_once) {
+      if (!served.ok()) say("session ended early: " + served.error().message());
+      continue;
+    }
+    if (!served.ok()) {
+      exit_code = tools::complain("perf", "session ended early: " + served.error().message(),
+                                  tools::kExitFailure);
+    }
     break;
   }
   const Status written = finish_files(*endpoint_, options_);
