@@ -187,8 +187,11 @@ nlohmann::json ping(End& end, const Options& options) {
   std::vector<std::byte> into(kMemoryBytes);
   std::vector<std::int64_t> times;
   times.reserve(1U << 22U);
-  const Time stop = monotonic_now() + Duration(static_cast<std::int64_t>(options.seconds * 1e9));
+  constexpr Duration kLinkPatience = std::chrono::seconds(10);
+  const Duration length(static_cast<std::int64_t>(options.seconds * 1e9));
   Time now = monotonic_now();
+  // The time runs from the first frame that the link takes: both ends must have met before.
+  Time stop = now + kLinkPatience;
   for (std::uint64_t number = 0; now < stop && times.size() < times.capacity(); ++number) {
     const Time begin = now;
     rte_mbuf* frame = end.make(number, options);
@@ -197,6 +200,7 @@ nlohmann::json ping(End& end, const Options& options) {
       now = monotonic_now();
       continue;
     }
+    if (times.empty()) stop = now + length;
     while (end.device().receive(0, {&frame, 1}) == 0) {
       now = monotonic_now();
       if (now - begin > std::chrono::milliseconds(100)) break;  // lost
