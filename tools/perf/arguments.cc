@@ -140,8 +140,9 @@ Status check_device(const PerfArguments& a, const Registry& registry, PerfOption
   const bool needs_device = names_devices(scheme_of(peer));
   if (!a.device) {
     if (!needs_device) return ok_status();
+    const bool is_dpdk = scheme_of(peer) == "dpdk";
     return usage(scheme_of(peer) + " needs --device: which one this side uses, as in " +
-                 scheme_of(peer) + "://net_memif0?ip=10.0.0.1/24");
+                 (is_dpdk ? "dpdk://net_memif0?ip=10.0.0.1/24" : scheme_of(peer) + "://auto"));
   }
   if (!needs_device || scheme_of(*a.device) != scheme_of(peer))
     return usage("--device " + *a.device + " does not go with the address " + peer);
