@@ -133,9 +133,9 @@ Result<std::uint16_t> DpdkIo::add_rail(const NetAddress& local) {
   for (const auto& use : uses_) {
     if (!use->port->has_address(local)) continue;
     const auto rail = static_cast<std::uint16_t>(rails_.size());
-    const auto claim = use->port->claim(local, use->mailbox, rail);
+    const auto claim =
+        use->port->claim(local, {.mailbox = &use->mailbox, .rail = rail, .queue = use->queue});
     if (!claim.ok()) return claim.error();
-    use->port->device().steer(claim.value().address.port, use->queue);
     rails_.push_back({.use = use.get(),
                       .address = claim.value().address,
                       .first_entropy_port = claim.value().first_entropy_port});

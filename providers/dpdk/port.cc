@@ -137,7 +137,7 @@ bool Port::is_free_block(const NetAddress& address, std::uint32_t first, std::ui
   });
 }
 
-Result<Port::Claim> Port::claim(const NetAddress& local, Mailbox& owner, std::uint16_t rail) {
+Result<Port::Claim> Port::claim(const NetAddress& local, const Claimant& claimant) {
   static constexpr std::uint32_t kFreePorts = kFirstEntropyPort - kFirstFreePort;
   static constexpr std::uint32_t kBlocks = (65536 - kFirstEntropyPort) / kEntropyPorts;
   const std::lock_guard guard(mutex_);
@@ -160,7 +160,8 @@ Result<Port::Claim> Port::claim(const NetAddress& local, Mailbox& owner, std::ui
     const std::uint32_t first = kFirstEntropyPort + next_block_++ % kBlocks * kEntropyPorts;
     if (!is_free_block(local, first, claim.address.port)) continue;
     claim.first_entropy_port = static_cast<std::uint16_t>(first);
-    owners_.push_back({claim.address, claim.first_entropy_port, rail, &owner});
+    owners_.push_back({claim.address, claim.first_entropy_port, claimant,
+                       device_->steer(claim.address, claimant.queue)});
     return claim;
   }
   return Error(ErrorCode::kUnavailable, "all source ports of " + local.to_string() +
@@ -170,7 +171,9 @@ Result<Port::Claim> Port::claim(const NetAddress& local, Mailbox& owner, std::ui
 
 void Port::give_up_claims(const Mailbox& owner) {
   const std::lock_guard guard(mutex_);
-  std::erase_if(owners_, [&](const Owner& one) { return one.mailbox == &owner; });
+  for (const Owner& one : owners_)
+    if (one.who.mailbox == &owner && is_eal_usable()) device_->stop_steering(one.steering);
+  std::erase_if(owners_, [&](const Owner& one) { return one.who.mailbox == &owner; });
 }
 
 bool Port::has_address(const NetAddress& address) const {
@@ -266,7 +269,7 @@ void Port::take_in(rte_mbuf* frame, FrameVerdict verdict, const ParsedFrame& par
         on_nobodys_packet(parsed, now);
         break;
       }
-      if (owner->mailbox->put(frame)) {
+      if (owner->who.mailbox->put(frame)) {
         ++handed_over_;
         return;
       }
@@ -346,7 +349,7 @@ void Port::on_icmp(const ParsedFrame& parsed) {
   const Owner* owner = owner_of(error->source);
   if (owner == nullptr) return;
   IoError out = to_io_error(*error);
-  out.rail = owner->rail;
+  out.rail = owner->who.rail;
   out.entropy = static_cast<std::uint16_t>(error->source.port >= owner->first_entropy_port
                                                ? error->source.port - owner->first_entropy_port
                                                : 0);
@@ -357,7 +360,7 @@ void Port::on_icmp(const ParsedFrame& parsed) {
     note_path_mtu(error->destination, mtu);
     out.max_packet_bytes = mtu - headers;
   }
-  owner->mailbox->report(out);
+  owner->who.mailbox->report(out);
 }
 
 void Port::on_nobodys_packet(const ParsedFrame& parsed, Time now) {
@@ -388,18 +391,26 @@ void Port::on_link(bool is_up) {
   for (const Owner& owner : owners_) {
     IoError event;
     event.kind = is_up ? IoError::Kind::kLinkUp : IoError::Kind::kLinkDown;
-    event.rail = owner.rail;
-    owner.mailbox->report(event);
+    event.rail = owner.who.rail;
+    owner.who.mailbox->report(event);
   }
+}
+
+void Port::reset_device(Time now) {
+  next_reset_ = now + kResetPace;
+  if (!device_->reset(options_).ok()) {
+    ++resets_failed_;
+    return;
+  }
+  ++resets_;
+  for (Owner& owner : owners_)
+    owner.steering = device_->steer(owner.address, owner.who.queue);
 }
 
 void Port::maintain(Time now) {
   const std::unique_lock guard(mutex_, std::try_to_lock);
   if (!guard.owns_lock()) return;  // another endpoint is at it
-  if (device_->wants_reset() && now >= next_reset_) {
-    next_reset_ = now + kResetPace;
-    device_->reset(options_).ok() ? ++resets_ : ++resets_failed_;
-  }
+  if (device_->wants_reset() && now >= next_reset_) reset_device(now);
   if (const bool is_up = device_->is_up(); is_up != was_up_) on_link(is_up);
   if (now >= next_refresh_) {
     next_refresh_ = now + kRefresh;

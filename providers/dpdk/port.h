@@ -39,7 +39,13 @@ class Port {
     NetAddress address{};
     std::uint16_t first_entropy_port = 0;
   };
-  Result<Claim> claim(const NetAddress& local, Mailbox& owner, std::uint16_t rail);
+  // What comes to `queue` is looked at by the owner first.
+  struct Claimant {
+    Mailbox* mailbox = nullptr;
+    std::uint16_t rail = 0;
+    std::uint16_t queue = 0;
+  };
+  Result<Claim> claim(const NetAddress& local, const Claimant& claimant);
   void give_up_claims(const Mailbox& owner);
 
   bool has_address(const NetAddress& address) const;
@@ -70,8 +76,8 @@ class Port {
   struct Owner {
     NetAddress address{};  // with its port
     std::uint16_t first_entropy_port = 0;
-    std::uint16_t rail = 0;
-    Mailbox* mailbox = nullptr;
+    Claimant who{};
+    rte_flow* steering = nullptr;
   };
   struct Held {
     NetAddress next_hop{};
@@ -91,6 +97,7 @@ class Port {
   LocalStation station(const NetAddress& address) const;
   void announce();
   void on_link(bool is_up);
+  void reset_device(Time now);
   void send(const ControlFrame& frame);
   void on_neighbor_message(const NeighborMessage& message, const ParsedFrame& parsed, Time now);
   void on_icmp(const ParsedFrame& parsed);

@@ -60,6 +60,23 @@ PayloadReach reach_of(const DeviceOptions& options, const rte_eth_dev_info& info
                                                          : PayloadReach::kPacket;
 }
 
+// Rules look at the address and the port that a packet goes to.
+rte_flow_item_ipv4 ipv4_mask() {
+  rte_flow_item_ipv4 mask{};
+  mask.hdr.dst_addr = ~rte_be32_t{0};
+  return mask;
+}
+rte_flow_item_ipv6 ipv6_mask() {
+  rte_flow_item_ipv6 mask{};
+  std::memset(mask.hdr.dst_addr, 0xff, sizeof mask.hdr.dst_addr);
+  return mask;
+}
+rte_flow_item_udp port_mask() {
+  rte_flow_item_udp mask{};
+  mask.hdr.dst_port = 0xffff;
+  return mask;
+}
+
 // memif does not listen where the socket of a process that is gone still lies.
 void remove_stale_socket(const DeviceOptions& options) {
   if (!options.device.starts_with("net_memif") ||
@@ -234,6 +251,8 @@ Status PortDevice::reset(const DeviceOptions& options) {
   for (TransmitQueue& queue : transmit_queues_)
     queue.lock.lock();
   Status status = ok_status();
+  rte_flow_error error{};
+  if (queues() > 1) static_cast<void>(rte_flow_flush(id_, &error));
   if (is_started_) rte_eth_dev_stop(id_);
   is_started_ = false;
   const int code = rte_eth_dev_reset(id_);
@@ -331,30 +350,39 @@ rte_device* PortDevice::dma_device() const {
   return rte_eth_dev_info_get(id_, &info) == 0 ? info.device : nullptr;
 }
 
-void PortDevice::steer(std::uint16_t udp_port, std::uint16_t queue) const {
-  if (queues() < 2) return;
+rte_flow* PortDevice::steer(const NetAddress& to, std::uint16_t queue) const {
+  if (queues() < 2) return nullptr;
   rte_flow_attr attributes{};
   attributes.ingress = 1;
-  rte_flow_item_udp spec{};
-  rte_flow_item_udp mask{};
-  spec.hdr.dst_port = __builtin_bswap16(udp_port);
-  mask.hdr.dst_port = 0xffff;
+  rte_flow_item_ipv4 to_ipv4{};
+  rte_flow_item_ipv6 to_ipv6{};
+  std::memcpy(&to_ipv4.hdr.dst_addr, to.ip.data(), sizeof to_ipv4.hdr.dst_addr);
+  std::memcpy(to_ipv6.hdr.dst_addr, to.ip.data(), sizeof to_ipv6.hdr.dst_addr);
+  rte_flow_item_udp to_port{};
+  to_port.hdr.dst_port = __builtin_bswap16(to.port);
+  const rte_flow_item_ipv4 whole_ipv4 = ipv4_mask();
+  const rte_flow_item_ipv6 whole_ipv6 = ipv6_mask();
+  const rte_flow_item_udp whole_port = port_mask();
+  rte_flow_item pattern[4]{};
+  pattern[0].type = RTE_FLOW_ITEM_TYPE_ETH;
+  if (to.family == 6)
+    pattern[1] = {RTE_FLOW_ITEM_TYPE_IPV6, &to_ipv6, nullptr, &whole_ipv6};
+  else
+    pattern[1] = {RTE_FLOW_ITEM_TYPE_IPV4, &to_ipv4, nullptr, &whole_ipv4};
+  pattern[2] = {RTE_FLOW_ITEM_TYPE_UDP, &to_port, nullptr, &whole_port};
+  pattern[3].type = RTE_FLOW_ITEM_TYPE_END;
   rte_flow_action_queue target{};
   target.index = queue;
   const rte_flow_action actions[] = {{RTE_FLOW_ACTION_TYPE_QUEUE, &target},
                                      {RTE_FLOW_ACTION_TYPE_END, nullptr}};
-  for (const rte_flow_item_type ip : {RTE_FLOW_ITEM_TYPE_IPV4, RTE_FLOW_ITEM_TYPE_IPV6}) {
-    rte_flow_item pattern[4]{};
-    pattern[0].type = RTE_FLOW_ITEM_TYPE_ETH;
-    pattern[1].type = ip;
-    pattern[2].type = RTE_FLOW_ITEM_TYPE_UDP;
-    pattern[2].spec = &spec;
-    pattern[2].mask = &mask;
-    pattern[3].type = RTE_FLOW_ITEM_TYPE_END;
-    rte_flow_error error{};
-    // Where it cannot, packets that come to the wrong queue are handed over in software.
-    static_cast<void>(rte_flow_create(id_, &attributes, pattern, actions, &error));
-  }
+  rte_flow_error error{};
+  // Where it cannot, packets that come to the wrong queue are handed over in software.
+  return rte_flow_create(id_, &attributes, pattern, actions, &error);
+}
+
+void PortDevice::stop_steering(rte_flow* rule) const {
+  rte_flow_error error{};
+  if (rule != nullptr) static_cast<void>(rte_flow_destroy(id_, rule, &error));
 }
 
 PortDevice::Totals PortDevice::totals() const {

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_mbuf.h>
 
+#include "spindrift/address.h"
 #include "spindrift/result.h"
 #include "spindrift/types.h"
 
@@ -65,8 +67,10 @@ class PortDevice {
   bool wants_reset() const { return wants_reset_.load(std::memory_order_relaxed); }
   Status reset(const DeviceOptions& options);
 
-  // UDP packets to this port come to this queue, where the device can do that.
-  void steer(std::uint16_t udp_port, std::uint16_t queue) const;
+  // A rule by which UDP packets to this address and port come to this queue; null where the device
+  // can do no such thing. A reset takes all of them away.
+  rte_flow* steer(const NetAddress& to, std::uint16_t queue) const;
+  void stop_steering(rte_flow* rule) const;
 
   struct Totals {
     std::uint64_t missed = 0;  // frames for which a queue had no room
