@@ -7,7 +7,6 @@
 
 #include <rte_dev.h>
 #include <rte_errno.h>
-#include <rte_flow.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -32,6 +31,19 @@ constexpr std::uint32_t kAfXdpPackets = 8192;
 // A packet of af_xdp lies in one page, with its head, and behind 256 bytes of the kernel's.
 constexpr std::uint32_t kAfXdpFrameBytes = 3264;
 constexpr std::uint32_t kAfXdpMtu = 3000;
+// The driver sends nothing that is longer, whatever the kernel's end would take.
+constexpr std::uint32_t kTapMtu = 1500;
+
+Status check_mtu(const DeviceOptions& options, const std::string& driver) {
+  const std::uint32_t most = driver == "net_af_xdp" ? kAfXdpMtu
+                             : driver == "net_tap"  ? kTapMtu
+                                                    : options.mtu;
+  if (options.mtu <= most) return ok_status();
+  return Error(ErrorCode::kInvalidArgument, "dpdk device " + options.device + ": " + driver +
+                                                " carries packets of " + std::to_string(most) +
+                                                " bytes at most, and mtu is " +
+                                                std::to_string(options.mtu));
+}
 
 // af_packet wants packets to be as large as the frames of its ring, whatever the MTU.
 std::uint32_t ring_frame_bytes(const DeviceOptions& options) {
@@ -138,6 +150,7 @@ Status PortDevice::configure(const DeviceOptions& options) {
   int code = rte_eth_dev_info_get(id_, &info);
   if (code != 0) return trouble(options, "does not describe itself", code);
   driver_ = info.driver_name;
+  if (Status fits = check_mtu(options, driver_); !fits.ok()) return fits;
   must_stay_open_ = driver_ == "net_memif";
   payload_reach_ = reach_of(options, info);
   const auto queues = static_cast<std::uint16_t>(
@@ -190,11 +203,6 @@ Status PortDevice::set_up_queues(const DeviceOptions& options) {
   PoolWish wish = pool_wish(options, socket());
   wish.frame_bytes = std::max(wish.frame_bytes, ring_frame_bytes(options));
   if (driver_ == "net_af_xdp") {
-    if (options.mtu > kAfXdpMtu)
-      return Error(ErrorCode::kInvalidArgument,
-                   "dpdk device " + options.device + ": af_xdp carries packets of " +
-                       std::to_string(kAfXdpMtu) + " bytes at most, and mtu is " +
-                       std::to_string(options.mtu));
     wish.packets = std::max(wish.packets, kAfXdpPackets);
     wish.frame_bytes = kAfXdpFrameBytes;
   }

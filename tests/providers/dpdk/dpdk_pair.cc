@@ -4,11 +4,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
+#include <rte_eth_ring.h>
 #include <rte_ethdev.h>
+#include <rte_ring.h>
 #include <unistd.h>
 
 #include "providers/dpdk/dpdk_io.h"
+#include "providers/dpdk/eal.h"
 
 namespace spindrift::testing {
 namespace {
@@ -48,12 +52,13 @@ bool is_up(const std::string& device) {
 }
 
 // Devices of which there is one pair per process: memif's stay open (PortDevice::must_stay_open),
-// vhost's take a second to close, and a card's to find its link.
+// rings have no other owner, vhost's take a second to close, and a card's to find its link.
 void keep_open(DpdkPair& pair) {
-  static auto* const kept = new std::vector<std::unique_ptr<PacketIo>>;
-  while (kept->size() < 2) {
-    const DeviceOptions one = pair.options(kept->size());
-    kept->push_back(std::move(open_dpdk({&one, 1})).value());
+  static auto* const kept = new std::map<std::string, std::unique_ptr<PacketIo>>;
+  for (const std::size_t host : {0U, 1U}) {
+    const DeviceOptions one = pair.options(host);
+    auto& io = (*kept)[one.device];
+    if (io == nullptr) io = std::move(open_dpdk({&one, 1})).value();
   }
 }
 
@@ -79,11 +84,13 @@ class MemoryLink : public DpdkPair {
 
 class Memif final : public MemoryLink {
  public:
-  explicit Memif(bool is_zero_copy) : MemoryLink("memif"), is_zero_copy_(is_zero_copy) {
+  Memif(bool is_zero_copy, std::uint32_t queues)
+      : MemoryLink("memif"), is_zero_copy_(is_zero_copy), queues_(queues) {
     keep_open(*this);
   }
   DeviceOptions options(std::size_t host) override {
     DeviceOptions out = common(host);
+    out.queues = queues_;
     out.device = "net_memif" + std::to_string(host);
     out.arguments = std::string("role=") + (host == 0 ? "server" : "client") +
                     ",socket-abstract=no,rsize=9,bsize=9216,socket=" + socket();
@@ -93,24 +100,30 @@ class Memif final : public MemoryLink {
 
  private:
   bool is_zero_copy_;
+  std::uint32_t queues_;
 };
 
 class Vhost final : public MemoryLink {
  public:
-  Vhost() : MemoryLink("vhost") { keep_open(*this); }
+  explicit Vhost(std::uint32_t queues) : MemoryLink("vhost"), queues_(queues) { keep_open(*this); }
   DeviceOptions options(std::size_t host) override {
     DeviceOptions out = common(host);
+    out.queues = queues_;
     out.device = host == 0 ? "net_vhost0" : "net_virtio_user0";
     out.arguments =
-        host == 0 ? "iface=" + socket() + ",queues=1"
-                  : "path=" + socket() + ",queues=1,queue_size=512,mac=" + to_string(mac_of(1));
+        (host == 0 ? "iface=" : "path=") + socket() + ",queues=" + std::to_string(queues_);
+    if (host == 1) out.arguments += ",queue_size=512,mac=" + to_string(mac_of(1));
+    if (host == 1 && queues_ > 1) out.arguments += ",cq=1";  // by which it asks for the others
     return out;
   }
+
+ private:
+  std::uint32_t queues_;
 };
 
 class Veth final : public DpdkPair {
  public:
-  explicit Veth(bool is_xdp) : is_xdp_(is_xdp) {
+  Veth(bool is_xdp, std::uint32_t queues) : is_xdp_(is_xdp), queues_(queues) {
     const std::string link = "ip link add " + interface(0) + " type veth peer name " + interface(1);
     static_cast<void>(run(link));
     for (const std::size_t host : {0U, 1U})
@@ -128,7 +141,9 @@ class Veth final : public DpdkPair {
       out.mtu = 3000;
     } else {
       out.device = "net_af_packet" + number;
-      out.arguments = "iface=" + interface(host) + ",blocksz=65536,framesz=16384,framecnt=512";
+      out.queues = queues_;
+      out.arguments = "iface=" + interface(host) + ",blocksz=65536,framesz=16384,framecnt=512" +
+                      ",qpairs=" + std::to_string(queues_);
     }
     return out;
   }
@@ -157,15 +172,78 @@ class Veth final : public DpdkPair {
     return next++;
   }
   bool is_xdp_;
+  std::uint32_t queues_;
   unsigned serial_ = next_serial();
+};
+
+// Within the process: each of the two sends into the ring that the other receives from. (What the
+// driver makes by its own arguments sends to itself.)
+class Rings final : public DpdkPair {
+ public:
+  Rings() {
+    static const bool is_made = make();
+    if (is_made) keep_open(*this);
+  }
+  DeviceOptions options(std::size_t host) override {
+    DeviceOptions out = common(host);
+    out.device = "net_ring_host" + std::to_string(host);
+    return out;
+  }
+  void connect() override {}
+  void settle() override {}
+
+ private:
+  static bool make() {
+    if (!start_eal("net_ring_host0").ok()) return false;
+    use_thread();
+    rte_ring* const there = rte_ring_create("there", 1024, SOCKET_ID_ANY, 0);
+    rte_ring* const back = rte_ring_create("back", 1024, SOCKET_ID_ANY, 0);
+    return there != nullptr && back != nullptr &&
+           rte_eth_from_rings("host0", &back, 1, &there, 1, 0) >= 0 &&
+           rte_eth_from_rings("host1", &there, 1, &back, 1, 0) >= 0;
+  }
+};
+
+// Interfaces of the kernel's that end in this process, on one bridge of the kernel's.
+class Taps final : public DpdkPair {
+ public:
+  Taps() {
+    keep_open(*this);
+    static_cast<void>(run("ip link add " + bridge() + " type bridge mcast_snooping 0"));
+    for (const std::size_t host : {0U, 1U}) {
+      // A bridge keeps for itself what is for the address of one of its own interfaces, which the
+      // driver makes that of the device.
+      static_cast<void>(run("ip link set " + interface(host) + " address 02:00:00:00:77:0" +
+                            std::to_string(host) + " addrgenmode none master " + bridge()));
+      static_cast<void>(run("ip link set " + interface(host) + " up"));
+    }
+    static_cast<void>(run("ip link set " + bridge() + " addrgenmode none up"));
+  }
+  ~Taps() override { static_cast<void>(run("ip link del " + bridge())); }
+  DeviceOptions options(std::size_t host) override {
+    DeviceOptions out = common(host);
+    out.mtu = 1500;
+    out.device = "net_tap" + std::to_string(host);
+    out.arguments = "iface=" + interface(host);
+    return out;
+  }
+  void connect() override {}
+  void settle() override { usleep(10000); }
+
+ private:
+  static std::string interface(std::size_t host) {
+    return "sdt" + std::to_string(getpid()) + (host == 0 ? "a" : "b");
+  }
+  static std::string bridge() { return "sdr" + std::to_string(getpid()); }
 };
 
 // Ports of a virtual machine (tests/vm/run_in_vm.sh), on one hub.
 class Nics final : public DpdkPair {
  public:
-  Nics() { keep_open(*this); }
+  explicit Nics(PayloadChoice payload) : payload_(payload) { keep_open(*this); }
   DeviceOptions options(std::size_t host) override {
     DeviceOptions out = common(host);
+    out.payload = payload_;
     const std::string both = ports();
     const std::size_t comma = both.find(',');
     out.device = host == 0 ? both.substr(0, comma) : both.substr(comma + 1);
@@ -192,6 +270,7 @@ class Nics final : public DpdkPair {
     usleep(600000);
     return true;
   }
+  PayloadChoice payload_;
 };
 
 }  // namespace
@@ -204,22 +283,31 @@ NetAddress dpdk_address(std::uint8_t family, std::size_t host, std::size_t rail)
 }
 
 std::vector<std::string> dpdk_pair_names() {
-  return {"memif", "memif_zero_copy", "vhost", "af_packet", "af_xdp", "e1000"};
+  return {"memif",     "memif_zero_copy", "vhost", "ring",          "tap",
+          "af_packet", "af_xdp",          "e1000", "e1000_in_place"};
 }
 
-std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name) {
-  if (name == "memif") return std::make_unique<Memif>(false);
-  if (name == "memif_zero_copy") return std::make_unique<Memif>(true);
-  if (name == "vhost") return std::make_unique<Vhost>();
-  if (name == "e1000") return std::make_unique<Nics>();
-  return std::make_unique<Veth>(name == "af_xdp");
+std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name, std::uint32_t queues) {
+  if (name == "memif") return std::make_unique<Memif>(false, queues);
+  if (name == "memif_zero_copy") return std::make_unique<Memif>(true, queues);
+  if (name == "vhost") return std::make_unique<Vhost>(queues);
+  if (name == "ring") return std::make_unique<Rings>();
+  if (name == "tap") return std::make_unique<Taps>();
+  if (name == "e1000") return std::make_unique<Nics>(PayloadChoice::kCopy);
+  if (name == "e1000_in_place") return std::make_unique<Nics>(PayloadChoice::kInPlace);
+  return std::make_unique<Veth>(name == "af_xdp", queues);
 }
 
 std::string reason_to_skip_dpdk_pair(const std::string& name) {
-  if (name == "e1000" && Nics::ports().empty())
-    return "NOT TESTED: e1000 needs the ports of a virtual machine (./dev vm-test)";
-  if (!name.starts_with("af_")) return {};
+  if (name.starts_with("e1000") && Nics::ports().empty())
+    return "NOT TESTED: " + name + " needs the ports of a virtual machine (./dev vm-test)";
+  const bool is_of_the_kernel = name.starts_with("af_") || name == "tap";
+  if (!is_of_the_kernel) return {};
   if (geteuid() != 0) return "NOT TESTED: " + name + " needs root";
+  if (name == "tap")
+    return run("ip link add sdprobe2 type bridge && ip link del sdprobe2 && test -c /dev/net/tun")
+               ? std::string()
+               : "NOT TESTED: tap needs a bridge and /dev/net/tun, which this kernel lacks";
   if (run("ip link add sdprobe0 type veth peer name sdprobe1") && run("ip link del sdprobe0"))
     return {};
   return "NOT TESTED: " + name + " needs veth interfaces, which this kernel does not make";

@@ -1,7 +1,8 @@
 #pragma once
 // Two DPDK devices that reach each other, as the options that open them: memory links within this
-// process, the kernel's veth, and the ports of a virtual machine.
+// process, the kernel's veth and tap, and the ports of a virtual machine.
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,9 +25,12 @@ class DpdkPair {
   virtual void settle() = 0;
 };
 
-// "memif", "memif_zero_copy", "vhost", "af_packet", "af_xdp", "e1000". Host 0 must be opened first.
+// "memif", "memif_zero_copy", "vhost", "ring", "tap", "af_packet", "af_xdp", "e1000",
+// "e1000_in_place". Host 0 must
+// be opened first.
 std::vector<std::string> dpdk_pair_names();
-std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name);
+// With more than one queue: "memif", "vhost" and "af_packet", and as many each time in one process.
+std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name, std::uint32_t queues = 1);
 // Empty, or what this machine lacks.
 std::string reason_to_skip_dpdk_pair(const std::string& name);
 

@@ -2,8 +2,9 @@
 # Two processes over each kind of link that needs no NIC: every operation verified, with the largest
 # frames and the smallest, over IPv4 and IPv6, through a VLAN, with losses; tshark finds nothing wrong
 # with what is on the cable. usage: processes_e2e_test.sh PATH_OF_SPINDRIFT LINK
-# LINK: memif, memif_zero_copy, vhost, af_packet, coll; kernel: this host's own network at the other
-# end of the cable, which pings, and talks over UDP sockets to a server over DPDK
+# LINK: memif, memif_zero_copy, vhost, af_packet, af_xdp, coll; kernel, kernel_tap: this host's own
+# network at the other end of the cable (veth; tap), which pings, and talks over UDP sockets to a server
+# over DPDK
 set -u
 tool=$1
 link=$2
@@ -32,16 +33,25 @@ vhost)
   near="net_vhost0 iface=$socket,queues=1"
   far="net_virtio_user0 path=$socket,queues=1,queue_size=1024"
   ;;
-af_packet | kernel)
+kernel_tap)
+  if [ "$(id -u)" != 0 ] || [ ! -c /dev/net/tun ]; then
+    echo "NOT TESTED: tap needs root and /dev/net/tun" >&2
+    exit 77
+  fi
+  mtu=1500
+  near="net_tap0 iface=sdp1$$"
+  ;;
+af_packet | af_xdp | kernel)
   # The driver numbers its sockets by process and interface, and two of one number refuse each
   # other: interfaces that differ more than processes do have none in common.
   index=$((0x4000 + $$ % 0x3000))
   if [ "$(id -u)" != 0 ] || ! ip link add sdp0$$ index $index type veth \
     peer name sdp1$$ index $((index + 0x8000)) 2>/dev/null; then
-    echo "NOT TESTED: af_packet needs root and veth interfaces" >&2
+    echo "NOT TESTED: $link needs root and veth interfaces" >&2
     exit 77
   fi
-  for side in 0 1; do ip link set sdp$side$$ mtu 9000 up; done
+  [ "$link" = af_xdp ] && mtu=3000
+  for side in 0 1; do ip link set sdp$side$$ mtu $mtu up; done
   # The kernel looks at its links once a second at most, and drops what is sent before.
   for side in 0 1; do
     for _ in $(seq 100); do
@@ -52,6 +62,10 @@ af_packet | kernel)
   ring="blocksz=65536,framesz=16384,framecnt=256"
   near="net_af_packet0 iface=sdp0$$,$ring"
   far="net_af_packet0 iface=sdp1$$,$ring"
+  if [ "$link" = af_xdp ]; then
+    near="net_af_xdp0 iface=sdp0$$"
+    far="net_af_xdp0 iface=sdp1$$"
+  fi
   ;;
 esac
 
@@ -82,9 +96,7 @@ run() {
 
 v4() { run 10.0.0.1/24 10.0.0.2/24 dpdk://10.0.0.1 "$@"; }
 
-if [ "$link" = kernel ]; then
-  ip addr add 10.99.0.9/24 dev sdp1$$
-  ip addr add fd99::9/64 dev sdp1$$ nodad
+if [[ $link = kernel* ]]; then
   SPINDRIFT_HOST_ID=near timeout 100 "$tool" perf server --listen \
     "$(address "$near" 10.99.0.1/24,fd99::1/64 checksum=on)" >"$out/server" 2>&1 &
   server=$!
@@ -92,6 +104,10 @@ if [ "$link" = kernel ]; then
     grep listening "$out/server" >/dev/null 2>&1 && break
     sleep 0.05
   done
+  # The driver of tap gives its own address to the kernel's end as well.
+  ip link set sdp1$$ address 02:00:00:00:77:02 up
+  ip addr add 10.99.0.9/24 dev sdp1$$
+  ip addr add fd99::9/64 dev sdp1$$ nodad
   ping -c 3 -i 0.2 -W 2 10.99.0.1 >"$out/ping" || fail "ping: $(tail -2 "$out/ping")"
   ping -c 2 -i 0.2 -W 2 -s 1400 10.99.0.1 >"$out/ping" || fail "long ping: $(tail -2 "$out/ping")"
   ping -6 -c 3 -i 0.2 -W 2 fd99::1 >"$out/ping" || fail "ping over IPv6: $(tail -2 "$out/ping")"

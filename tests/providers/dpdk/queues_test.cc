@@ -1,15 +1,20 @@
-// Several queues, endpoints, threads and devices in one process, over memif.
+// Several queues, endpoints, threads and devices in one process.
 #include <array>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "providers/dpdk/dpdk_io.h"
 #include "tests/providers/dpdk/dpdk_pair.h"
+#include "transport/base/unique_fd.h"
 
 namespace spindrift::testing {
 namespace {
@@ -17,10 +22,10 @@ namespace {
 constexpr std::uint64_t kPackets = 20000;
 constexpr std::uint64_t kAhead = 64;  // that may be under way to one endpoint
 
-// Cable 0 or 1, each with a host at either end. The device of host 0 listens.
+// Cable 0 or 1 of memif, each with a host at either end. The device of host 0 listens.
 DeviceOptions device(std::size_t cable, std::size_t host) {
   DeviceOptions options;
-  options.device = "net_memif" + std::to_string(2 * cable + host);
+  options.device = "net_memif" + std::to_string(2 + 2 * cable + host);
   options.arguments = std::string("role=") + (host == 0 ? "server" : "client") +
                       ",socket-abstract=no,rsize=9,bsize=2048,id=" + std::to_string(cable) +
                       ",socket=" + std::filesystem::temp_directory_path().string() +
@@ -91,16 +96,23 @@ void meet(PacketIo& a, PacketIo& b) {
   }
 }
 
+class DpdkQueues : public ::testing::TestWithParam<std::string> {};
+
 // Each thread has an endpoint of its own at either end, and sends to that of the other: what comes
-// to the wrong queue is handed over between the threads.
-TEST(DpdkQueues, TwoThreadsOnOneDeviceGetWhatIsTheirs) {
-  const std::array<DeviceOptions, 2> devices = {device(0, 0), device(0, 1)};
+// to the wrong queue is handed over between the threads. af_packet's queues are filled by the
+// kernel's hash of addresses and ports.
+TEST_P(DpdkQueues, TwoThreadsOnOneDeviceGetWhatIsTheirs) {
+  const std::string reason = reason_to_skip_dpdk_pair(GetParam());
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const auto pair = make_dpdk_pair(GetParam(), 2);
+  const std::array<DeviceOptions, 2> devices = {pair->options(0), pair->options(1)};
   std::array<std::unique_ptr<PacketIo>, 2> senders;
   std::array<std::unique_ptr<PacketIo>, 2> receivers;
   for (auto& one : senders)
     one = open({&devices[0], 1});
   for (auto& one : receivers)
     one = open({&devices[1], 1});
+  pair->connect();
   meet(*senders[0], *receivers[0]);
   meet(*senders[1], *receivers[1]);
   std::array<std::atomic<std::uint64_t>, 2> arrived{};
@@ -126,7 +138,84 @@ TEST(DpdkQueues, TwoThreadsOnOneDeviceGetWhatIsTheirs) {
   EXPECT_EQ(arrived[1], kPackets);
 }
 
-TEST(DpdkQueues, TwoDevicesAreTwoRails) {
+INSTANTIATE_TEST_SUITE_P(Links, DpdkQueues, ::testing::Values("memif", "vhost", "af_packet"),
+                         [](const auto& one) { return one.param; });
+
+bool run(const std::string& command) {
+  return std::system((command + " > /dev/null 2>&1").c_str()) == 0;
+}
+
+// Of a tap with two queues, whose kernel end has the address of a neighbour.
+DeviceOptions tap_device() {
+  DeviceOptions options;
+  options.device = "net_tap0";
+  options.arguments = "iface=sdq" + std::to_string(getpid());
+  options.queues = 2;
+  options.ring = 512;
+  options.nets.push_back({dpdk_address(4, 0, 0), 24});
+  return options;
+}
+
+std::string reason_to_skip_rules() {
+  if (geteuid() != 0) return "NOT TESTED: tap needs root";
+  const bool has_rules =
+      run("ip tuntap add sdprobe3 mode tap && tc qdisc add dev sdprobe3 handle 1: root multiq && "
+          "tc filter add dev sdprobe3 parent 1: protocol ip flower ip_proto udp dst_port 9 action "
+          "skbedit queue_mapping 1");
+  run("ip link del sdprobe3");
+  return has_rules ? std::string()
+                   : "NOT TESTED: rules need tap, multiq, flower and skbedit of the kernel (./dev "
+                     "vm-test has them)";
+}
+
+std::uint64_t handed_over(const PacketIo& io) {
+  struct Counters final : public CounterWriter {
+    void counter(std::string_view name, std::uint64_t value) override {
+      if (name.ends_with("_rx_handed_over")) total += value;
+    }
+    std::uint64_t total = 0;
+  } counters;
+  io.counters(counters);
+  return counters.total;
+}
+
+// Sockets of the kernel's at the other end send to two endpoints; the driver's own hash would bring
+// half of it to the wrong one.
+TEST(DpdkSteering, BringsPacketsToTheQueueOfTheirEndpoint) {
+  const std::string reason = reason_to_skip_rules();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const DeviceOptions options = tap_device();
+  std::array<std::unique_ptr<PacketIo>, 2> endpoints = {open({&options, 1}), open({&options, 1})};
+  const std::string interface = options.arguments.substr(options.arguments.find('=') + 1);
+  ASSERT_TRUE(run("ip link set " + interface + " address 02:00:00:00:77:02 up && ip addr add " +
+                  "10.77.0.9/24 dev " + interface));
+  std::array<std::uint64_t, 2> arrived{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const NetAddress& to = endpoints.at(i)->rails()[0];
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = __builtin_bswap16(to.port);
+    std::memcpy(&address.sin_addr, to.ip.data(), 4);
+    for (int flow = 0; flow < 16; ++flow) {
+      const UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      for (int tries = 0; tries < 4; ++tries)
+        EXPECT_EQ(sendto(fd.get(), "word", 4, 0, reinterpret_cast<const sockaddr*>(&address),
+                         sizeof address),
+                  4);
+      // The first of them wait for the answer to the kernel's question who has the address.
+      for (int turns = 0; turns < 200 && arrived.at(i) < 4U * (static_cast<unsigned>(flow) + 1);
+           ++turns) {
+        arrived[0] += receive(*endpoints[0])[0];
+        arrived[1] += receive(*endpoints[1])[0];
+        usleep(1000);
+      }
+    }
+    EXPECT_EQ(arrived.at(i), 64U);
+  }
+  EXPECT_EQ(handed_over(*endpoints[0]), 0U);
+}
+
+TEST(DpdkPorts, TwoDevicesAreTwoRails) {
   const std::array<DeviceOptions, 2> near = {device(0, 0), device(1, 0)};
   const std::array<DeviceOptions, 2> far = {device(0, 1), device(1, 1)};
   auto a = open(near);
