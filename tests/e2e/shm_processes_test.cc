@@ -8,11 +8,11 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "spindrift/counter_snapshot.h"
 #include "spindrift/open.h"
 
 #include "tests/e2e/child_process.h"
 #include "tests/e2e/mortal_peer.h"
+#include "tests/e2e/surviving_partner.h"
 
 namespace spindrift {
 namespace {
@@ -22,83 +22,11 @@ using testing::AnyOf;
 using testing::Each;
 using testing::HasSubstr;
 
-std::byte pattern(std::size_t i) {
-  return static_cast<std::byte>(i * 2654435761U >> 13U);
-}
-
-// Our end; the peer serves: its memory is open to everything, its RECEIVEs are many.
-class Partner {
+// Our end over shared memory.
+class Partner : public SurvivingPartner {
  public:
   explicit Partner(const std::string& peer_open, const ShmOptions& shm = {})
-      : peer_({MORTAL_PEER, "serve", "0", peer_open}), memory_(kPeerMemory) {
-    OpenOptions open{.shm = shm};
-    endpoint_ = open_endpoint("shm://", open).value();
-    region_ = endpoint_->register_memory(memory_, kAllAccess).value();
-    address_ = peer_.line();
-  }
-  bool connect(const ConnectOptions& options = {}) {
-    const auto conn = connect_and_wait(*endpoint_, address_, options);
-    EXPECT_TRUE(conn.ok()) << (conn.ok() ? "" : conn.error().message());
-    if (!conn.ok()) return false;
-    conn_ = conn.value();
-    target_ = RemoteRegion::deserialize(endpoint_->info(conn_).value().private_data).value();
-    return true;
-  }
-  bool post(OpKind kind, std::uint32_t bytes) {
-    const bool is_atomic = kind == OpKind::kFetchAdd;
-    const Sge piece = sge_of(region_, 0, is_atomic ? 8 : bytes);
-    const WorkRequest work{.user_data = posted_,
-                           .conn = conn_,
-                           .kind = kind,
-                           .local = {&piece, 1},
-                           .remote_key = target_.key,
-                           .operand = 1};
-    posted_ += endpoint_->post({&work, 1}).accepted;
-    return true;
-  }
-  std::vector<OpStatus> wait_all(Duration limit) {
-    std::vector<OpStatus> out;
-    while (out.size() < posted_) {
-      const auto done = wait_completion(*endpoint_, limit);
-      if (!done.ok()) break;
-      out.push_back(done.value().status);
-    }
-    posted_ -= out.size();
-    return out;
-  }
-  // Writes everything, reads it back, compares.
-  void check_transfer(std::uint32_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i)
-      memory_[i] = pattern(i);
-    post(OpKind::kWrite, bytes);
-    EXPECT_THAT(wait_all(10s), Each(OpStatus::kOk)) << endpoint_->last_error(conn_);
-    std::fill(memory_.begin(), memory_.end(), std::byte{0});
-    post(OpKind::kRead, bytes);
-    EXPECT_THAT(wait_all(10s), Each(OpStatus::kOk)) << endpoint_->last_error(conn_);
-    bool is_equal = true;
-    for (std::size_t i = 0; i < bytes; ++i)
-      is_equal = is_equal && memory_[i] == pattern(i);
-    EXPECT_TRUE(is_equal) << bytes;
-  }
-  std::uint64_t counter(std::string_view name) const {
-    CounterSnapshot counters;
-    endpoint_->counters(counters);
-    return counters.value(name);
-  }
-  Endpoint& endpoint() { return *endpoint_; }
-  ChildProcess& peer() { return peer_; }
-  std::string error() const { return endpoint_->last_error(conn_); }
-  const std::string& address() const { return address_; }
-
- private:
-  ChildProcess peer_;
-  std::vector<std::byte> memory_;
-  std::unique_ptr<Endpoint> endpoint_;
-  MemoryRegion region_;
-  RemoteRegion target_;
-  std::string address_;
-  ConnId conn_{};
-  std::size_t posted_ = 0;
+      : SurvivingPartner(peer_open, "shm://", OpenOptions{.shm = shm}) {}
 };
 
 TEST(ShmProcesses, BytesAreTheSameOnBothSidesWithAndWithoutTheSingleCopy) {
