@@ -37,7 +37,10 @@ int show_tunables(const Result<Settings>& loaded, bool is_json) {
 
 int show_opened(const std::string& address, bool is_json) {
   const Result<nlohmann::json> opened = describe_opened(builtin_registry(), address);
-  if (!opened.ok()) return complain("info", opened.error().message(), kExitFailure);
+  if (!opened.ok()) {
+    const bool is_usage = opened.error().code() == ErrorCode::kInvalidArgument;
+    return complain("info", opened.error().message(), is_usage ? kExitUsage : kExitFailure);
+  }
   absl::PrintF("%s", is_json ? opened.value().dump(2) + "\n" : format_opened(opened.value()));
   return finish_output("info", kExitOk);
 }

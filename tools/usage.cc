@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "plugins/provider_modules.h"
+#include "providers/libfabric/ofi_options.h"
 #include "providers/wrap/fault_spec.h"
 
 namespace spindrift::tools {
@@ -31,6 +32,32 @@ Status check_target(const NetAddress& address, std::string_view host) {
   return ok_status();
 }
 
+// An address as it is written with this provider.
+std::string example_of(std::string_view scheme, AddressUse use) {
+  if (scheme == "shm") return "shm://name";
+  if (scheme == "ofi") return "ofi://net@10.0.0.1:4793";
+  if (use == AddressUse::kListen && scheme == "dpdk") return "dpdk://net_memif0?ip=10.0.0.1/24";
+  if (use == AddressUse::kListen && scheme == "verbs") return "verbs://auto";
+  return std::string(scheme) + "://10.0.0.1:4793";
+}
+
+Status check_ofi(const Url& url, AddressUse use) {
+  const auto options = parse_ofi_options(url);
+  if (!options.ok()) return options.error();
+  if (use == AddressUse::kListen) return ok_status();
+  for (const std::string& host : url.hosts) {
+    const auto address = parse_ofi_address(host);
+    if (!address.ok()) return address.error();
+    if (!address.value().host) {
+      return usage(absl::StrFormat("'ofi://%s' names no host to connect to; write it as in %s",
+                                   host, example_of("ofi", use)));
+    }
+    Status status = check_target(*address.value().host, host);
+    if (!status.ok()) return status;
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Status check_url(std::string_view url, AddressUse use, const Registry& registry) {
@@ -39,9 +66,10 @@ Status check_url(std::string_view url, AddressUse use, const Registry& registry)
   const auto provider = registry.find_provider(parsed.value().scheme);
   if (!provider.ok()) return provider.error();
   if (parsed.value().hosts.empty()) {
-    return usage(absl::StrFormat("'%s' names no address; write it as in %s://10.0.0.1:4793", url,
-                                 parsed.value().scheme));
+    return usage(absl::StrFormat("'%s' names no address; write it as in %s", url,
+                                 example_of(parsed.value().scheme, use)));
   }
+  if (parsed.value().scheme == "ofi") return check_ofi(parsed.value(), use);
   if (provider.value()->open_fabric != nullptr) return ok_status();  // names of its own
   if (names_devices(parsed.value().scheme) && use == AddressUse::kListen) return ok_status();
   for (const std::string& host : parsed.value().hosts) {

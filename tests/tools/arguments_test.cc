@@ -10,7 +10,8 @@ using testing::HasSubstr;
 
 Registry registry() {
   Registry out;
-  out.add(ProviderInfo{.name = "udp", .summary = ""});
+  for (const char* provider : {"udp", "ofi", "dpdk", "verbs"})
+    out.add(ProviderInfo{.name = provider, .summary = ""});
   out.add(CcInfo{.name = "nscc", .summary = ""});
   out.add(PathSelectorInfo{.name = "reps", .summary = ""});
   out.add(PathSelectorInfo{.name = "single", .summary = ""});
@@ -123,8 +124,21 @@ TEST(PerfArguments, RefuseAddressesThatCannotBeUsed) {
   EXPECT_THAT(refusal({""}), HasSubstr("no address"));
   EXPECT_THAT(refusal({"10.0.0.1:0"}), HasSubstr("port 0"));
   EXPECT_THAT(refusal({"0.0.0.0"}), HasSubstr("0.0.0.0"));
+  EXPECT_THAT(refusal({"ofi://net@10.0.0.1:abc"}), HasSubstr("'abc'"));
+  EXPECT_THAT(refusal({"ofi://net"}), HasSubstr("names no host"));
+  EXPECT_THAT(refusal({"ofi://net@10.0.0.1:0"}), HasSubstr("port 0"));
+  EXPECT_THAT(refusal({"ofi://net@10.0.0.1?nosuch=1"}), HasSubstr("'nosuch'"));
+  EXPECT_THAT(refusal({"server", "--listen", "ofi://4@"}), HasSubstr("name of a provider"));
+  EXPECT_TRUE(parse({"server", "--listen", "ofi://net"}).ok());
   EXPECT_THAT(refusal({"server", "--listen", "10.0.0.1:65536"}), HasSubstr("'65536'"));
   EXPECT_TRUE(parse({"server", "--listen", "0.0.0.0:0"}).ok());
+}
+
+TEST(PerfArguments, ShowAnAddressOfTheProviderWhereOneIsMissing) {
+  EXPECT_THAT(refusal({"udp://"}), HasSubstr("as in udp://10.0.0.1:4793"));
+  EXPECT_THAT(refusal({"ofi://"}), HasSubstr("as in ofi://net@10.0.0.1:4793"));
+  EXPECT_THAT(refusal({"server", "--listen", "verbs://"}), HasSubstr("as in verbs://auto"));
+  EXPECT_THAT(refusal({"server", "--listen", "dpdk://"}), HasSubstr("as in dpdk://net_memif0?ip="));
 }
 
 TEST(PerfArguments, RefuseFaultsThatAreNoneOnEverySide) {
