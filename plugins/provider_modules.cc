@@ -1,9 +1,11 @@
 #include "plugins/provider_modules.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 
 #include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
@@ -53,8 +55,20 @@ LoadedModule& loaded() {
   return *one;
 }
 
-std::string folder_of(const char* file) {
-  const std::string path(file);
+// The file that holds this code: the library, or the program, whose argv[0] says nothing of where
+// it lies when it was found by PATH.
+std::string own_file() {
+  Dl_info info{};
+  link_map* map = nullptr;
+  const auto* const here = reinterpret_cast<const void*>(&provider_module_folders);
+  if (dladdr1(here, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return {};
+  if (map != nullptr && map->l_name != nullptr && *map->l_name != 0) return map->l_name;
+  std::error_code unreadable;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  return unreadable ? std::string(info.dli_fname) : program.string();
+}
+
+std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
@@ -171,11 +185,8 @@ std::vector<std::string> provider_module_folders() {
     if (colon != 0) out.emplace_back(left.substr(0, colon));
     left = colon == std::string_view::npos ? std::string_view() : left.substr(colon + 1);
   }
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&provider_module_folders), &info) != 0 &&
-      info.dli_fname != nullptr) {
-    // The library, or a program that holds it.
-    const std::string folder = folder_of(info.dli_fname);
+  if (const std::string file = own_file(); !file.empty()) {
+    const std::string folder = folder_of(file);
     out.push_back(folder + "/spindrift");
     out.push_back(folder + "/../" SPINDRIFT_LIBRARY_FOLDER "/spindrift");
   }
