@@ -18,8 +18,8 @@ constexpr std::size_t kReadsAtOnce = 256;
 constexpr std::uint32_t kLargestRead = 1U << 20U;
 // One operation of libfabric costs far more than the engine's own part of it.
 constexpr std::uint32_t kReadChunk = 256U << 10U;
-// libfabric has one way to a peer, which may be many: who sprays does it below. Lanes are numbers.
-constexpr std::uint16_t kLanes = 256;
+// libfabric has one way to a peer, which may be many: who sprays does it below.
+constexpr std::uint16_t kLanes = 1;
 constexpr std::uint32_t kMostHeld = 32;
 constexpr int kLooksBeforeSleep = 4;
 constexpr std::uint64_t kTimerMark = (1ULL << 32) - 2;

@@ -18,7 +18,7 @@ TEST_P(EndpointContract, OpensAndTellsBothSidesWhatWasNegotiated) {
   EXPECT_EQ(at_a.private_data, options.accept.private_data);
   EXPECT_EQ(at_b.private_data, options.connect.private_data);
   EXPECT_EQ(at_a.payload_mtu, at_b.payload_mtu);
-  EXPECT_EQ(at_a.path_count, 16U);
+  EXPECT_EQ(at_a.path_count, world->paths(16));
 }
 
 TEST_P(EndpointContract, SendsMeetReceivesInPostingOrder) {

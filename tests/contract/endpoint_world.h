@@ -34,6 +34,8 @@ class EndpointWorld {
   // `deadline`, when one of them has something to do.
   virtual void pass_time(Time deadline) = 0;
   virtual Time now() const = 0;
+  // Paths that a connection has which asked for so many.
+  virtual std::uint32_t paths(std::uint32_t wanted) const { return wanted; }
   // Whether time passes by pass_time() alone.
   virtual bool is_virtual() const { return false; }
   // Null where packets travel through the operating system.

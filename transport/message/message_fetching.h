@@ -17,6 +17,12 @@
 
 namespace spindrift {
 
+// What a medium that cuts reads itself may have under way, however few lanes it has; 0: one that
+// does not.
+inline std::uint64_t own_window_bytes(const FabricCaps& caps) {
+  return std::uint64_t{16} * caps.read_chunk_bytes;
+}
+
 // Bytes that a peer offered to be read from its memory.
 struct Offer {
   std::array<RemoteSpan, kMaxSge> pieces{};

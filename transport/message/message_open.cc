@@ -47,7 +47,8 @@ FlowInfo fetch_info(const MessageContext& ctx, const MessageConnection& c) {
   info.link_rate = link_rate(ctx, c);
   info.mtu_bytes = std::min(kReadMtu, c.payload_mtu);
   const std::uint32_t lane = std::max(c.options.lane_bytes, caps.read_chunk_bytes);
-  info.max_window_bytes = std::uint64_t{c.options.path_count} * lane;
+  info.max_window_bytes =
+      std::max(std::uint64_t{c.options.path_count} * lane, own_window_bytes(caps));
   return info;
 }
 

@@ -209,7 +209,8 @@ class ReadBatch {
     return std::nullopt;
   }
   std::uint64_t lane_limit(std::uint32_t bytes) const {
-    return std::max<std::uint64_t>(c_.options.lane_bytes, bytes);
+    const std::uint64_t own = own_window_bytes(ctx_.fabric.caps()) / c_.paths->size();
+    return std::max({std::uint64_t{c_.options.lane_bytes}, std::uint64_t{bytes}, own});
   }
   bool takes(PathId lane, std::uint32_t bytes) const {
     const LaneLoad& load = f_.lanes[lane.value];

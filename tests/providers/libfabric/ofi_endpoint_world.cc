@@ -13,6 +13,7 @@ class OfiWorld final : public EndpointWorld {
  public:
   explicit OfiWorld(const char* provider) : provider_(provider) {}
   std::string name() const override { return "ofi"; }
+  std::uint32_t paths(std::uint32_t /*wanted*/) const override { return 1; }
   std::unique_ptr<Endpoint> make(const WorldEndpointConfig& config) override {
     OpenOptions options;
     options.endpoint = config.endpoint;
