@@ -2,7 +2,8 @@
 """Tables of the transport between two processes, beside what others or the bare machine do, turn about
 in the same run, and the ratios against their goals. core: over UDP, beside plain UDP sockets, the
 kernel's TCP and UCX. shm: through shared memory, beside nothing but the copies.
-dpdk: over DPDK's memory links, beside a plain DPDK program. nccl: the NCCL plugin, beside a plain TCP
+dpdk: over DPDK's memory links, beside a plain DPDK program. ofi: over libfabric, beside a plain
+program of libfabric's. nccl: the NCCL plugin, beside a plain TCP
 plugin.
 
 Sender on processor 0, receiver on processor 1. In every round each series of a row runs once, in
@@ -20,17 +21,19 @@ from benchmark import report
 from benchmark.dark_path import write_plot
 from benchmark.dpdk_rows import dpdk_rows
 from benchmark.nccl_rows import nccl_rows
+from benchmark.ofi_rows import ofi_rows
 from benchmark.processes import Unavailable
 from benchmark.row import Settings, end_progress, show_progress
 from benchmark.rows import all_rows
 from benchmark.shm_rows import shm_rows
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLES = {"core": all_rows, "shm": shm_rows, "dpdk": dpdk_rows, "nccl": nccl_rows}
+TABLES = {"core": all_rows, "shm": shm_rows, "dpdk": dpdk_rows, "ofi": ofi_rows,
+          "nccl": nccl_rows}
 
 
 def parse(words):
-    parser = argparse.ArgumentParser(prog="./dev bench core|shm|dpdk|nccl", description=__doc__,
+    parser = argparse.ArgumentParser(prog="./dev bench core|shm|dpdk|ofi|nccl", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="ROW",
                         help="only rows whose name holds one of these words")
