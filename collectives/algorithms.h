@@ -55,13 +55,15 @@ extern const CollectiveAlgorithm kSharedGather;
 extern const CollectiveAlgorithm kSharedScatter;
 extern const CollectiveAlgorithm kSharedBarrier;
 
-// hierarchical.cc: where ranks share hosts.
+// hierarchical.cc, hierarchical_root.cc, hierarchical_blocks.cc: where ranks share hosts.
 extern const CollectiveAlgorithm kHierarchicalAllReduce;
+extern const CollectiveAlgorithm kHierarchicalDoublingAllReduce;
+extern const CollectiveAlgorithm kHierarchicalMeshAllReduce;
+extern const CollectiveAlgorithm kHierarchicalTreeAllReduce;
 extern const CollectiveAlgorithm kHierarchicalBroadcast;
-// hierarchical_blocks.cc: the same.
+extern const CollectiveAlgorithm kHierarchicalReduce;
 extern const CollectiveAlgorithm kHierarchicalAllGather;
 extern const CollectiveAlgorithm kHierarchicalReduceScatter;
-extern const CollectiveAlgorithm kHierarchicalReduce;
 extern const CollectiveAlgorithm kHierarchicalBarrier;
 
 }  // namespace spindrift::collectives

@@ -65,14 +65,12 @@ double CostModel::factor_of(const CollectiveAlgorithm& algorithm) const {
 }
 
 double CostModel::predict_us(const CollectiveAlgorithm& algorithm, const PlanCost& cost,
-                             double block_bytes) const {
+                             double block_bytes, bool uses_memory) const {
   const double factor = factor_of(algorithm);
-  if (algorithm.is_shared) {
-    return shared.predict_us(cost.network, block_bytes, factor, false) +
-           shared.predict_us(cost.near, block_bytes, factor, false);
-  }
-  return network.predict_us(cost.network, block_bytes, factor) +
-         near.predict_us(cost.near, block_bytes, factor);
+  // A call that is all memory has no messages between hosts.
+  const LinkCosts& far = algorithm.is_shared ? shared : network;
+  return far.predict_us(cost.network, block_bytes, factor, !algorithm.is_shared) +
+         (uses_memory ? shared : near).predict_us(cost.near, block_bytes, factor, !uses_memory);
 }
 
 std::string to_text(const CostModel& model) {

@@ -111,7 +111,7 @@ void GroupCommunicator::close() {
 }
 
 void GroupCommunicator::make_area() {
-  session_->make_area(group_);
+  session_->make_area(group_, planner_.near_ranks());
   if (group_.id >= SharedArea::kAreas) {
     planner_.set_why_not_shared(
         absl::StrFormat("%d communicators that descend from one share memory, and there are more",
@@ -163,20 +163,17 @@ Status GroupCommunicator::prepare(const CollectiveCall& call, Run& run, RunCall&
   ready.fingerprint = fingerprint_of(call, entry.value()->name_hash);
   ++entry.value()->users;
   run.belongings().plan_users = &entry.value()->users;
-  if (entry.value()->algorithm->is_shared && ranks() > 1) {
+  if (entry.value()->shared) {
     SharedCall& shared = ready.shared;
     shared.area = &*group_.area;
-    shared.collective = call.collective;
-    shared.adds_parts = entry.value()->algorithm == &kSharedMeshAllReduce;
-    shared.root = call.root;
-    shared.count = call.count;
+    shared.tables = &*entry.value()->shared;
+    shared.buffers = {buffers.input, buffers.output, nullptr};
     shared.element_bytes = ready.element_bytes;
-    shared.input = buffers.input;
-    shared.output = buffers.output;
+    shared.ranks = ready.ranks;
     shared.reduce = ready.reduce;
     shared.finish = ready.finish;
     shared.fingerprint = ready.fingerprint;
-    return ok_status();
+    if (ready.plan->lanes().empty()) return ok_status();
   }
   if (call.collective == Collective::kBarrier) {
     run.belongings().bytes.resize(ranks() + 1);

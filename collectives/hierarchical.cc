@@ -1,6 +1,5 @@
 // First inside each host, then between hosts, then inside again: what leaves a host is as little as
-// if it were one rank.
-#include <algorithm>
+// if it were one rank. Between hosts it is any all-reduce, whose plan is taken over.
 #include <vector>
 
 #include "collectives/algorithms.h"
@@ -11,43 +10,39 @@ namespace spindrift::collectives {
 namespace {
 
 // The vector has a group of chunks for each of the first ranks of a host, as many as the smallest
-// host has; a group has a chunk for each host. In its host a group's owner adds it up, the owners
-// of one group form a ring between the hosts.
+// host has; a group has the chunks of the plan between hosts. In its host a group's owner adds it
+// up, the owners of one group run the plan between hosts.
 class HierarchicalAllReduce final {
  public:
-  explicit HierarchicalAllReduce(const PlanRequest& request)
-      : hosts_(request),
-        rank_(request.rank),
-        host_(hosts_.host_of(request.rank)),
-        near_(hosts_.ranks(host_)),
-        groups_(hosts_.fewest()),
-        chunks_(hosts_.count()),
-        own_group_(static_cast<std::uint32_t>(std::find(near_.begin(), near_.end(), request.rank) -
-                                              near_.begin())),
-        plan_(request, groups_ * chunks_) {}
+  HierarchicalAllReduce(const PlanRequest& request, const CollectiveAlgorithm& between)
+      : parts_(request),
+        far_(between.build({.collective = Collective::kAllReduce,
+                            .rank = parts_.host(),
+                            .ranks = parts_.hosts(),
+                            .is_in_place = request.is_in_place || !is_alone()})),
+        chunks_(far_.chunks_per_block),
+        plan_(request, parts_.owners() * chunks_, far_.scratch_blocks) {}
 
   Plan build() {
-    for (std::uint32_t group = 0; group < groups_; ++group)
-      if (group != own_group_) send_group(near_[group], group, BufferKind::kInput);
-    if (own_group_ < groups_) {
+    for (std::uint32_t owner = 0; owner < parts_.owners(); ++owner)
+      if (owner != parts_.place()) send_group(parts_.near()[owner], owner, BufferKind::kInput);
+    if (parts_.is_owner()) {
       add_up_in_host();
-      go_around();
+      go_between_hosts();
     }
-    for (std::uint32_t place = 0; place < near_.size(); ++place) {
-      if (place == own_group_) continue;
-      if (own_group_ < groups_) send_group(near_[place], own_group_, BufferKind::kOutput);
-      for (std::uint32_t i = 0; place < groups_ && i < chunks_; ++i)
-        plan_.receive(near_[place], output(chunk(place, i)));
+    for (std::uint32_t place = 0; place < parts_.near().size(); ++place) {
+      if (place == parts_.place()) continue;
+      const std::uint32_t peer = parts_.near()[place];
+      if (parts_.is_owner()) send_group(peer, parts_.place(), BufferKind::kOutput);
+      for (std::uint32_t i = 0; place < parts_.owners() && i < chunks_; ++i)
+        plan_.receive(peer, output(chunk(place, i)));
     }
     return plan_.finish();
   }
 
  private:
+  bool is_alone() const { return parts_.near().size() == 1; }
   std::uint32_t chunk(std::uint32_t group, std::uint32_t i) const { return group * chunks_ + i; }
-  // What this rank has of its own group: the sum of its host, which is its input when it is alone.
-  ChunkRef host_sum(std::uint32_t i) const {
-    return near_.size() == 1 ? input(chunk(own_group_, i)) : output(chunk(own_group_, i));
-  }
 
   void send_group(std::uint32_t peer, std::uint32_t group, BufferKind buffer) {
     for (std::uint32_t i = 0; i < chunks_; ++i)
@@ -56,74 +51,81 @@ class HierarchicalAllReduce final {
 
   void add_up_in_host() {
     for (std::uint32_t i = 0; i < chunks_; ++i) {
-      ChunkRef sum = input(chunk(own_group_, i));
-      for (const std::uint32_t peer : near_) {
-        if (peer == rank_) continue;
-        plan_.receive_reduce(peer, sum, host_sum(i), {});
-        sum = host_sum(i);
+      const std::uint32_t own = chunk(parts_.place(), i);
+      ChunkRef sum = input(own);
+      for (const std::uint32_t peer : parts_.near()) {
+        if (peer == parts_.rank()) continue;
+        plan_.receive_reduce(peer, sum, output(own), {});
+        sum = output(own);
       }
     }
   }
 
-  // As the ring of all ranks (ring.cc), with hosts in their place.
-  void go_around() {
-    const std::uint32_t n = chunks_;
-    const std::uint32_t next = hosts_.ranks((host_ + 1) % n)[own_group_];
-    const std::uint32_t previous = hosts_.ranks((host_ + n - 1) % n)[own_group_];
-    const auto back = [&](std::uint32_t k) { return (host_ + 2 * n - k) % n; };
-    const auto at = [&](std::uint32_t i) { return output(chunk(own_group_, i)); };
-    for (std::uint32_t k = 0; k + 1 < n; ++k) {
-      plan_.send(next, k == 0 ? host_sum(back(0)) : at(back(k)));
-      plan_.receive_reduce(previous, host_sum(back(k + 1)), at(back(k + 1)),
-                           {.is_final = k + 2 == n});
-    }
-    for (std::uint32_t k = 0; k + 1 < n; ++k) {
-      plan_.send(next, at(back(k + n - 1)));
-      plan_.receive(previous, at(back(k)));
+  // Where the plan between hosts has a chunk: its input is the sum of this host.
+  ChunkRef at(const ChunkRef& ref) const {
+    const std::uint32_t block = ref.chunk / chunks_;
+    const std::uint32_t place =
+        block * parts_.owners() * chunks_ + chunk(parts_.place(), ref.chunk % chunks_);
+    const bool is_input = ref.buffer == BufferKind::kInput;
+    return {.buffer = is_input && !is_alone() ? BufferKind::kOutput : ref.buffer, .chunk = place};
+  }
+
+  // Its steps one by one, in an order that its waits allow.
+  void go_between_hosts() {
+    std::vector<std::uint32_t> done(far_.lanes.size(), 0);
+    for (bool has_moved = true; has_moved;) {
+      has_moved = false;
+      for (std::size_t i = 0; i < far_.lanes.size(); ++i) {
+        const Lane& lane = far_.lanes[i];
+        for (; done[i] < lane.steps.size() && may_follow(lane.steps[done[i]], done); ++done[i]) {
+          take_over(lane, lane.steps[done[i]]);
+          has_moved = true;
+        }
+      }
     }
   }
 
-  const Hosts hosts_;
-  const std::uint32_t rank_;
-  const std::uint32_t host_;
-  const std::vector<std::uint32_t>& near_;
-  const std::uint32_t groups_;
+  static bool may_follow(const Step& step, const std::vector<std::uint32_t>& done) {
+    for (const StepWait& wait : step.waits)
+      if (done[wait.on.lane] <= wait.on.step) return false;
+    return true;
+  }
+
+  void take_over(const Lane& lane, const Step& step) {
+    const std::uint32_t peer = lane.peer ? parts_.like_on(*lane.peer) : 0;
+    plan_.use_channel(lane.channel);
+    switch (step.kind) {
+      case StepKind::kSend:
+        plan_.send(peer, at(step.source), step.chunks);
+        break;
+      case StepKind::kReceive:
+        plan_.receive(peer, at(step.target), step.chunks);
+        break;
+      case StepKind::kReceiveReduce:
+        plan_.receive_reduce(
+            peer, at(step.source), at(step.target),
+            {.is_incoming_first = step.is_incoming_first, .is_final = step.is_final}, step.chunks);
+        break;
+      case StepKind::kCopy:
+        plan_.copy(at(step.source), at(step.target), step.chunks);
+        break;
+      case StepKind::kReduce:
+        plan_.reduce(at(step.source), at(step.operand), at(step.target), step.is_final,
+                     step.chunks);
+        break;
+    }
+    plan_.use_channel(0);
+  }
+
+  const HostParts parts_;
+  const Plan far_;
   const std::uint32_t chunks_;  // of a group
-  const std::uint32_t own_group_;
   PlanBuilder plan_;
 };
 
+template <const CollectiveAlgorithm& between>
 Plan hierarchical_all_reduce(const PlanRequest& request) {
-  return HierarchicalAllReduce(request).build();
-}
-
-// Between hosts a binomial tree of one rank each, inside from that rank to all.
-Plan hierarchical_broadcast(const PlanRequest& request) {
-  const Hosts hosts(request);
-  const std::uint32_t n = hosts.count();
-  const std::uint32_t root_host = hosts.host_of(request.root);
-  const auto leader = [&](std::uint32_t number) {
-    const std::uint32_t host = (number + root_host) % n;
-    return host == root_host ? request.root : hosts.ranks(host).front();
-  };
-  const std::uint32_t own = (hosts.host_of(request.rank) + n - root_host) % n;
-  PlanBuilder plan(request, 1);
-  if (request.rank != leader(own)) {
-    plan.receive(leader(own), output(0));
-    return plan.finish();
-  }
-  const bool is_root = request.rank == request.root;
-  const ChunkRef source = is_root ? input(0) : output(0);
-  if (!is_root) plan.receive(leader(own & (own - 1)), output(0));
-  std::uint32_t reach = own == 0 ? 1 : own & (~own + 1);
-  while (own == 0 && reach < n)
-    reach *= 2;
-  for (std::uint32_t distance = reach / 2; distance > 0; distance /= 2)
-    if (own + distance < n) plan.send(leader(own + distance), source);
-  for (const std::uint32_t peer : hosts.ranks(hosts.host_of(request.rank)))
-    if (peer != request.rank) plan.send(peer, source);
-  if (is_root) plan.copy(input(0), output(0));
-  return plan.finish();
+  return HierarchicalAllReduce(request, between).build();
 }
 
 }  // namespace
@@ -133,14 +135,29 @@ const CollectiveAlgorithm kHierarchicalAllReduce{
     .summary =
         "sums inside each host, a ring between hosts for each of its ranks, then inside again",
     .collective = Collective::kAllReduce,
-    .build = hierarchical_all_reduce,
+    .is_hierarchical = true,
+    .build = hierarchical_all_reduce<kRingAllReduce>,
     .why_not = why_not_hierarchical};
-const CollectiveAlgorithm kHierarchicalBroadcast{
-    .name = "hierarchical",
-    .summary = "one rank of each host by a binomial tree, which passes it on to the others there",
-    .collective = Collective::kBroadcast,
-    .is_rank_ordered = true,
-    .build = hierarchical_broadcast,
+const CollectiveAlgorithm kHierarchicalDoublingAllReduce{
+    .name = "hierarchical_doubling",
+    .summary = "the same with doubling between hosts",
+    .collective = Collective::kAllReduce,
+    .is_hierarchical = true,
+    .build = hierarchical_all_reduce<kDoublingAllReduce>,
+    .why_not = why_not_hierarchical};
+const CollectiveAlgorithm kHierarchicalMeshAllReduce{
+    .name = "hierarchical_mesh",
+    .summary = "the same with a mesh between hosts",
+    .collective = Collective::kAllReduce,
+    .is_hierarchical = true,
+    .build = hierarchical_all_reduce<kMeshAllReduce>,
+    .why_not = why_not_hierarchical};
+const CollectiveAlgorithm kHierarchicalTreeAllReduce{
+    .name = "hierarchical_tree",
+    .summary = "the same with two binary trees between hosts",
+    .collective = Collective::kAllReduce,
+    .is_hierarchical = true,
+    .build = hierarchical_all_reduce<kTreeAllReduce>,
     .why_not = why_not_hierarchical};
 
 }  // namespace spindrift::collectives

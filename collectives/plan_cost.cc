@@ -1,5 +1,6 @@
 // What plans cost in messages and bytes, counted on the plans themselves.
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "collectives/plan.h"
@@ -15,14 +16,17 @@ bool is_receive(StepKind kind) {
   return kind == StepKind::kReceive || kind == StepKind::kReceiveReduce;
 }
 
-// Adds what one rank sends, or receives, to the most so far.
+// Adds what one rank sends, or receives, to the most so far. What is shown in memory counts once,
+// however many take it.
 void count_traffic(const Plan& plan, const PlanTopology& topology, bool is_receiving,
-                   PlanCost& cost) {
+                   bool is_shared, PlanCost& cost) {
   PlanCost own;
+  std::set<ChunkRef> shown;
   for (const Lane& lane : plan.lanes) {
     if (!lane.peer || is_receive(lane.steps.front().kind) != is_receiving) continue;
     PlanCost::Traffic& traffic = is_near(topology, plan.rank, *lane.peer) ? own.near : own.network;
     for (const Step& step : lane.steps) {
+      if (is_shared && !is_receiving && !shown.insert(step.source).second) continue;
       ++traffic.messages;
       traffic.blocks += static_cast<double>(step.chunks) / plan.chunks_per_block;
     }
@@ -43,7 +47,7 @@ Result<PlanCost> cost_of(const CollectiveAlgorithm& algorithm, PlanRequest reque
     if (!plan.ok()) return plan.error();
     plans.push_back(std::move(plan).value());
     for (const bool is_receiving : {false, true})
-      count_traffic(plans.back(), request.topology, is_receiving, cost);
+      count_traffic(plans.back(), request.topology, is_receiving, algorithm.is_shared, cost);
   }
   const Moment last = PlanClock(plans, request.topology).run();
   cost.network.steps = last.network;

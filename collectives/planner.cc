@@ -98,11 +98,38 @@ std::string Planner::why_not_shared() const {
   for (std::uint32_t rank = 0; rank < hosts.size(); ++rank)
     if (hosts[rank] != 0) return absl::StrFormat("ranks 0 and %d are on different hosts", rank);
   if (hosts.empty()) return "nobody knows which ranks share a host";
-  for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
-    if (rank >= options_.has_segments.size() || !options_.has_segments[rank])
+  return why_no_memory();
+}
+
+// Of the ranks that are not alone on their hosts.
+std::string Planner::why_no_memory() const {
+  const std::vector<std::uint32_t>& hosts = options_.topology.hosts;
+  for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) {
+    const bool has_segment = rank < options_.has_segments.size() && options_.has_segments[rank];
+    if (!has_segment && std::count(hosts.begin(), hosts.end(), hosts[rank]) > 1)
       return absl::StrFormat("rank %d shares no memory with the others of its host", rank);
   }
   return options_.why_not_shared;
+}
+
+bool Planner::uses_memory(const CollectiveAlgorithm& algorithm, const PlanKey& key) const {
+  if (options_.ranks == 1) return false;
+  if (algorithm.is_shared) return true;
+  return algorithm.is_hierarchical && larger_bytes(key) <= options_.costs.shared_limit_bytes &&
+         why_no_memory().empty();
+}
+
+std::uint64_t Planner::larger_bytes(const PlanKey& key) const {
+  const BlockCounts blocks = blocks_of(key.collective, options_.ranks);
+  return key.count * key.element_bytes * std::max(blocks.input, blocks.output);
+}
+
+std::vector<std::uint32_t> Planner::near_ranks() const {
+  const std::vector<std::uint32_t>& hosts = options_.topology.hosts;
+  std::vector<std::uint32_t> near;
+  for (std::uint32_t rank = 0; rank < hosts.size(); ++rank)
+    if (hosts[rank] == hosts[options_.rank]) near.push_back(rank);
+  return near;
 }
 
 Result<PlanCost> Planner::cost(const CollectiveAlgorithm& algorithm, const PlanKey& key) const {
@@ -121,9 +148,7 @@ Result<PlanCost> Planner::cost(const CollectiveAlgorithm& algorithm, const PlanK
 Result<AlgorithmChoice> Planner::explain(const PlanKey& key) const {
   AlgorithmChoice choice;
   const double bytes = static_cast<double>(key.count) * key.element_bytes;
-  const BlockCounts blocks = blocks_of(key.collective, options_.ranks);
-  const std::uint64_t larger =
-      key.count * key.element_bytes * std::max(blocks.input, blocks.output);
+  const std::uint64_t larger = larger_bytes(key);
   const CollectiveAlgorithm* const wanted =
       key.algorithm != nullptr ? key.algorithm : forced(key.collective);
   const AlgorithmChoice::Candidate* best = nullptr;
@@ -150,7 +175,8 @@ Result<AlgorithmChoice> Planner::explain(const PlanKey& key) const {
     const PlanCost& counts = counted.value();
     candidate.steps = counts.network.steps + counts.near.steps;
     candidate.bytes = (counts.network.blocks + counts.near.blocks) * bytes;
-    candidate.predicted_us = options_.costs.predict_us(*algorithm, counted.value(), bytes);
+    candidate.predicted_us =
+        options_.costs.predict_us(*algorithm, counts, bytes, uses_memory(*algorithm, key));
     if (best == nullptr || candidate.predicted_us < best->predicted_us) best = &candidate;
     if (algorithm == wanted) choice.algorithm = candidate.name;
   }
@@ -222,8 +248,15 @@ Result<Planner::Entry*> Planner::find(const PlanKey& key) {
   }
   const Result<const CollectiveAlgorithm*> algorithm = choose(key);
   if (!algorithm.ok()) return algorithm.error();
-  const Result<Plan> plan = build_plan(*algorithm.value(), request_for(key));
+  const PlanRequest request = request_for(key);
+  Result<Plan> plan = build_plan(*algorithm.value(), request);
   if (!plan.ok()) return plan.error();
+  std::optional<BoundShared> shared;
+  if (uses_memory(*algorithm.value(), key)) {
+    if (const auto tables = shared_tables(*algorithm.value(), request, plan.value()))
+      shared.emplace(*tables, key.count, key.element_bytes);
+    plan = without_shared(*algorithm.value(), plan.value(), request.topology);
+  }
   if (entries_.size() >= kMaxEntries) give_up_oldest();
   entries_.push_back(std::make_unique<Entry>(
       Entry{.key = key,
@@ -231,6 +264,7 @@ Result<Planner::Entry*> Planner::find(const PlanKey& key) {
             .plan = BoundPlan(plan.value(), {.count = key.count,
                                              .element_bytes = key.element_bytes,
                                              .slice_bytes = options_.slice_bytes}),
+            .shared = std::move(shared),
             .last_use = uses_,
             .name_hash = hash_of(algorithm.value()->name)}));
   last_ = entries_.back().get();

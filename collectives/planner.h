@@ -2,6 +2,7 @@
 // Which algorithm a call gets, and the plans that were made: one for each kind of call.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "collectives/bound_plan.h"
 #include "collectives/call.h"
 #include "collectives/cost_model.h"
+#include "collectives/shared_run.h"
 
 namespace spindrift::collectives {
 
@@ -48,13 +50,16 @@ class Planner final {
     options_.has_segments = std::move(has_segments);
   }
   void set_why_not_shared(std::string reason) { options_.why_not_shared = std::move(reason); }
+  // Ranks of this one's host, ascending.
+  std::vector<std::uint32_t> near_ranks() const;
   // For a communicator of some ranks of this one, of which this process is number `rank`.
   Result<Planner> for_part(std::uint32_t rank, std::span<const std::uint32_t> members) const;
 
   struct Entry {
     PlanKey key{};
     const CollectiveAlgorithm* algorithm = nullptr;
-    BoundPlan plan;
+    BoundPlan plan;                       // the messages
+    std::optional<BoundShared> shared{};  // what goes through memory instead
     std::uint64_t last_use = 0;
     std::uint32_t users = 0;      // calls under way
     std::uint32_t name_hash = 0;  // of the algorithm
@@ -77,6 +82,10 @@ class Planner final {
   PlanRequest request_for(const PlanKey& key) const;
   std::string why_not(const CollectiveAlgorithm& algorithm, const PlanKey& key) const;
   std::string why_not_shared() const;
+  std::string why_no_memory() const;
+  // Whether a call, or what of it stays inside hosts, goes through memory.
+  bool uses_memory(const CollectiveAlgorithm& algorithm, const PlanKey& key) const;
+  std::uint64_t larger_bytes(const PlanKey& key) const;
   Result<PlanCost> cost(const CollectiveAlgorithm& algorithm, const PlanKey& key) const;
   // What the options ask for; null: nothing.
   const CollectiveAlgorithm* forced(Collective collective) const;

@@ -17,12 +17,13 @@ Status Run::begin() {
   plan_ = call_.plan;
   failure_.reset();
   has_blocked_ = false;
-  if (is_shared()) {
-    shared_.begin(call_.shared);
-    unfinished_ = shared_.is_done() ? 0 : 1;
+  queue_.clear();
+  queue_head_ = 0;
+  unfinished_ = lane_count_ = static_cast<std::uint32_t>(plan_->lanes().size());
+  if (lane_count_ == 0) {
+    if (is_shared()) shared_.begin(call_.shared);
     return ok_status();
   }
-  unfinished_ = static_cast<std::uint32_t>(plan_->lanes().size());
   if (lanes_.size() < unfinished_) lanes_.resize(unfinished_);
   std::uint32_t adding_lanes = 0;
   for (std::uint32_t lane = 0; lane < unfinished_; ++lane) {
@@ -45,21 +46,26 @@ Status Run::begin() {
     scratch_ = block.value();
     has_scratch_ = true;
   }
-  queue_.clear();
-  queue_head_ = 0;
-  // Grants first: behind data the peer would wait for them until it has taken the data in.
-  for (const bool grants : {true, false})
-    for (std::uint32_t lane = 0; lane < unfinished_; ++lane)
-      if ((plan_->lanes()[lane].direction == Direction::kReceive) == grants) queue(lane);
+  if (is_shared()) {
+    const auto scratch = static_cast<std::size_t>(BufferKind::kScratch);
+    call_.shared.buffers[scratch] = has_scratch_ ? scratch_.data() : nullptr;
+    shared_.begin(call_.shared);
+  }
+  queue_all();
   return ok_status();
 }
 
+// Grants first: behind data the peer would wait for them until it has taken the data in.
+void Run::queue_all() {
+  for (const bool grants : {true, false})
+    for (std::uint32_t lane = 0; lane < lane_count_; ++lane)
+      if ((plan_->lanes()[lane].direction == Direction::kReceive) == grants) queue(lane);
+}
+
 void Run::end() {
-  if (is_shared()) {
-    unfinished_ = 0;
-    return;
-  }
-  for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) {
+  unfinished_ = 0;
+  if (lane_count_ == 0) return;
+  for (std::uint32_t lane = 0; lane < lane_count_; ++lane) {
     LaneRun& run = lanes_[lane];
     for (std::size_t i = run.first_landing; i < run.landings.size(); ++i)
       pool_.give_back(run.landings[i].block);
@@ -70,7 +76,7 @@ void Run::end() {
     stashed.is_used = false;
   if (has_scratch_) pool_.give_back(scratch_);
   has_scratch_ = false;
-  unfinished_ = 0;
+  lane_count_ = 0;
 }
 
 void Run::queue(std::uint32_t lane) {
@@ -85,28 +91,27 @@ void Run::queue_dependents(std::uint32_t lane) {
 }
 
 bool Run::advance_shared() {
-  const bool has_moved = shared_.advance();
+  const bool was_held = is_held();
+  const bool has_moved = shared_.advance(unfinished_ == 0);
   if (shared_.take_published()) wake_sleepers();
-  if (shared_.other_caller()) fail_for_other_call(*shared_.other_caller());
-  if (shared_.is_done()) unfinished_ = 0;
+  if (shared_.other_caller())
+    fail_for_other_call(call_.shared.tables->members()[*shared_.other_caller()]);
+  if (was_held && !is_held()) queue_all();
   return has_moved;
 }
 
 void Run::wake_sleepers() {
   const SharedArea& area = *call_.shared.area;
-  for (std::uint32_t rank = 0; rank < area.ranks(); ++rank) {
-    if (rank == area.rank() || !area.is_asleep(rank)) continue;
-    const std::uint32_t peer = call_.members[rank];
+  for (std::uint32_t place = 0; place < area.ranks(); ++place) {
+    if (place == area.rank() || !area.is_asleep(place)) continue;
+    const std::uint32_t peer = call_.members[call_.shared.tables->members()[place]];
     // A message that cannot be sent costs that rank a short sleep.
     if (links_.is_open(peer)) (void)links_.send(peer, {.kind = MessageKind::kPing}, {});
   }
 }
 
 void Run::advance() {
-  if (is_shared()) {
-    (void)advance_shared();
-    return;
-  }
+  if (is_shared()) (void)advance_shared();
   local_work_ = 0;
   while (queue_head_ < queue_.size() && local_work_ < kLocalSlices && !failure_) {
     const std::uint32_t lane = queue_[queue_head_++];
@@ -143,6 +148,7 @@ void Run::run_lane(std::uint32_t lane) {
 }
 
 bool Run::holds(const BoundStep& step, std::uint32_t slice) const {
+  if (is_held()) return false;
   for (const BoundWait& wait : plan_->waits(step)) {
     const Cursor& other = lanes_[wait.lane].completed;
     const bool is_over = other.step > wait.step ||
@@ -314,7 +320,6 @@ void Run::on_write_done(std::uint32_t lane) {
 }
 
 void Run::on_open(std::uint32_t peer) {
-  if (is_shared()) return;
   for (std::uint32_t lane = 0; lane < plan_->lanes().size(); ++lane) {
     const BoundLane& bound = plan_->lanes()[lane];
     if (bound.direction != Direction::kLocal && bound.peer == peer) queue(lane);
@@ -331,7 +336,7 @@ void Run::fail(std::uint32_t lane, std::string_view what) {
 }
 
 bool Run::needs(std::uint32_t peer) const {
-  if (is_shared()) return shared_.needs(peer);
+  if (needs_in_memory(peer)) return true;
   for (std::uint32_t lane = 0; lane < plan_->lanes().size(); ++lane) {
     const BoundLane& bound = plan_->lanes()[lane];
     if (bound.direction != Direction::kLocal && bound.peer == peer &&
@@ -342,11 +347,19 @@ bool Run::needs(std::uint32_t peer) const {
   return false;
 }
 
-std::string Run::describe_waiting_for_shared() const {
+bool Run::needs_in_memory(std::uint32_t peer) const {
+  if (!is_shared()) return false;
+  const std::span<const std::uint32_t> members = call_.shared.tables->members();
+  const auto found = std::find(members.begin(), members.end(), peer);
+  return found != members.end() &&
+         shared_.needs(static_cast<std::uint32_t>(found - members.begin()));
+}
+
+std::string Run::describe_waiting_for_memory() const {
   std::string waiting = "waiting in shared memory for";
   const char* separator = " ";
-  for (std::uint32_t rank = 0; rank < call_.members.size(); ++rank) {
-    if (!shared_.needs(rank)) continue;
+  for (const std::uint32_t rank : call_.shared.tables->members()) {
+    if (!needs_in_memory(rank)) continue;
     const char* const state = links_.is_open(call_.members[rank]) ? "" : ", not connected";
     absl::StrAppendFormat(&waiting, "%srank %d (%s%s)", separator, rank,
                           links_.address(call_.members[rank]), state);
@@ -356,7 +369,7 @@ std::string Run::describe_waiting_for_shared() const {
 }
 
 std::string Run::describe_waiting() const {
-  if (is_shared()) return describe_waiting_for_shared();
+  if (waits_for_memory()) return describe_waiting_for_memory();
   constexpr std::uint32_t kMaxNamed = 8;
   std::string waiting;
   std::uint32_t count = 0;

@@ -7,8 +7,8 @@
 // one that is added when there is landing memory. What is added is added on arrival, while later
 // slices are under way.
 //
-// A call that goes through shared memory (shared_run.h) runs here too, without messages: its plan
-// only says what each rank needs of the others.
+// What of a call goes through shared memory (shared_run.h) runs here too: messages wait until its
+// first phase is over, and its second until they are through.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,7 +32,7 @@ struct RunBuffer {
 
 struct RunCall {
   const BoundPlan* plan = nullptr;
-  SharedCall shared{};  // with an area: what runs instead of the plan
+  SharedCall shared{};  // with an area: what goes through memory
   RunBuffer input{};
   RunBuffer output{};
   // kSendReceive: addresses are absolute (data is null), and regions are looked up here.
@@ -67,8 +67,12 @@ class Run final {
   // Does what may be done now, but no more than a few slices of local work.
   void advance();
   bool has_more() const { return !queue_.empty(); }
-  bool is_done() const { return unfinished_ == 0; }
+  bool is_done() const { return unfinished_ == 0 && (!is_shared() || shared_.is_done()); }
   bool is_shared() const { return call_.shared.area != nullptr; }
+  // The next that it needs is written by others of this host, without a message.
+  bool waits_for_memory() const {
+    return is_shared() && !shared_.is_done() && (unfinished_ == 0 || is_held());
+  }
   // Only for shared ones: does what may be done now; false: nothing could be.
   bool advance_shared();
   // Something met a full queue: advance() again after the next completions.
@@ -142,6 +146,9 @@ class Run final {
     std::vector<std::byte> payload;
   };
 
+  // Messages have to wait for what comes before them in memory.
+  bool is_held() const { return is_shared() && !shared_.is_past_first(); }
+  void queue_all();
   void queue(std::uint32_t lane);
   void queue_dependents(std::uint32_t lane);
   void run_lane(std::uint32_t lane);
@@ -173,7 +180,8 @@ class Run final {
   std::uint32_t link_of(const BoundLane& lane) const { return call_.members[lane.peer]; }
 
   void wake_sleepers();
-  std::string describe_waiting_for_shared() const;
+  bool needs_in_memory(std::uint32_t peer) const;
+  std::string describe_waiting_for_memory() const;
   void fail_for_other_call(std::uint32_t peer);
 
   Links& links_;
@@ -182,7 +190,8 @@ class Run final {
   RunCall call_{};
   SharedRun shared_;
   const BoundPlan* plan_ = nullptr;
-  std::vector<LaneRun> lanes_;
+  std::vector<LaneRun> lanes_;  // the first lane_count_ are of this call
+  std::uint32_t lane_count_ = 0;
   std::vector<std::uint32_t> queue_;
   std::size_t queue_head_ = 0;
   std::vector<Stashed> stash_;

@@ -31,8 +31,7 @@ void Run::on_message(std::uint32_t peer, const MessageHeader& header,
   }
   const bool is_data = header.kind == MessageKind::kData;
   const Direction direction = is_data ? Direction::kReceive : Direction::kSend;
-  const std::uint32_t lane =
-      is_shared() ? BoundPlan::kNoLane : plan_->find_lane(direction, peer, header.channel);
+  const std::uint32_t lane = plan_->find_lane(direction, peer, header.channel);
   if (lane == BoundPlan::kNoLane || header.fingerprint != call_.fingerprint) {
     fail_for_other_call(peer);
     return;
@@ -115,12 +114,11 @@ void Run::on_grant(std::uint32_t lane, std::span<const std::byte> payload) {
 }
 
 void Run::on_written(std::uint32_t peer, std::uint32_t channel, std::uint64_t bytes) {
-  if (is_shared()) {
-    fail_for_other_call(peer);
+  const std::uint32_t lane = plan_->find_lane(Direction::kReceive, peer, channel);
+  if (lane == BoundPlan::kNoLane) {
+    if (is_shared()) fail_for_other_call(peer);
     return;
   }
-  const std::uint32_t lane = plan_->find_lane(Direction::kReceive, peer, channel);
-  if (lane == BoundPlan::kNoLane) return;
   const BoundLane& bound = plan_->lanes()[lane];
   LaneRun& run = lanes_[lane];
   while (run.arrived.step < bound.step_count && (plan_->step(bound, run.arrived.step).is_small ||

@@ -138,11 +138,11 @@ void Session::give_back(Run& run) {
 // wake them.
 Status Session::want_links(const Group& group, const RunCall& call) {
   if (call.shared.area != nullptr) {
-    for (const std::uint32_t peer : group.members) {
+    for (const std::uint32_t rank : call.shared.tables->members()) {
+      const std::uint32_t peer = group.members[rank];
       if (peer == options_.rank || links_.is_open(peer)) continue;
       if (Status status = links_.want(peer); !status.ok()) return status;
     }
-    return ok_status();
   }
   for (const BoundLane& lane : call.plan->lanes()) {
     if (lane.direction == Direction::kLocal) continue;
@@ -348,17 +348,13 @@ void Session::advance_all() {
   // advance() may take the run out of the list.
   for (std::size_t i = 0; i < active_.size() && !failure_;) {
     Run& run = *active_[i];
-    if (run.is_shared()) {
-      if (run.advance_shared()) has_moved_ = true;
-      settle(run);
-      if (i < active_.size() && active_[i] == &run) ++i;
-      continue;
-    }
+    if (run.is_shared() && run.advance_shared()) has_moved_ = true;
     if (run.has_blocked()) run.retry_blocked();
     if (run.has_more()) {
-      advance(run);
+      run.advance();
       has_moved_ = true;
     }
+    settle(run);
     if (i < active_.size() && active_[i] == &run) ++i;
   }
 }

@@ -65,9 +65,10 @@ class Session final : private LinkSink {
   void remove_group(Group& group);
   std::uint8_t next_group_id() const { return next_group_id_; }
 
-  // Gives the group its part of the segments, if all its members have shown theirs.
+  // Gives the group its part of the segments: the ranks `near` of it, those of this host, share it
+  // if all of them have shown theirs.
   void use_segments(std::unique_ptr<HostSegments> segments) { segments_ = std::move(segments); }
-  void make_area(Group& group);
+  void make_area(Group& group, const std::vector<std::uint32_t>& near);
 
   // A run for the group's next call, not yet begun. Null: kMaxInFlight are under way.
   Run* new_run(const Group& group);
@@ -157,8 +158,9 @@ class Session final : private LinkSink {
   Time last_movement_{};
   Time last_look_{};  // at the clock
   Time last_ping_{};
-  bool has_moved_ = false;  // since last_movement_ was taken
-  bool is_idle_ = false;    // nothing came in the last turn
+  bool has_moved_ = false;        // since last_movement_ was taken
+  bool is_idle_ = false;          // nothing came in the last turn
+  bool looks_at_memory_ = false;  // some call waits for what others write there
   bool is_aborted_ = false;
   bool is_closed_ = false;
   std::optional<CommunicatorFailure> failure_;

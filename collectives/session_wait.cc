@@ -21,27 +21,35 @@ constexpr std::uint32_t kLastLooks = 100;
 
 }  // namespace
 
-void Session::make_area(Group& group) {
-  if (segments_ == nullptr || group.id >= SharedArea::kAreas) return;
+void Session::make_area(Group& group, const std::vector<std::uint32_t>& near) {
+  if (segments_ == nullptr || group.id >= SharedArea::kAreas || near.size() < 2) return;
   const std::size_t at = group.id * SharedArea::kBytes;
   std::vector<std::span<const std::byte>> members;
-  for (const std::uint32_t member : group.members) {
+  std::uint32_t place = 0;
+  for (const std::uint32_t rank : near) {
+    const std::uint32_t member = group.members[rank];
     const bool is_own = member == options_.rank;
+    if (is_own) place = static_cast<std::uint32_t>(members.size());
     const std::span<const std::byte> segment = is_own ? segments_->own() : segments_->of(member);
     if (segment.empty()) return;
     members.push_back(segment.subspan(at, SharedArea::kBytes));
   }
-  group.area.emplace(group.rank, std::move(members),
-                     segments_->own().subspan(at, SharedArea::kBytes));
+  group.area.emplace(place, std::move(members), segments_->own().subspan(at, SharedArea::kBytes));
 }
 
-// Only what goes through shared memory.
+// Only what goes through shared memory, and messages that wait for nothing else.
 bool Session::advance_shared() {
   bool has_moved = false;
+  looks_at_memory_ = false;
   for (std::size_t i = 0; i < active_.size() && !failure_;) {
     Run& run = *active_[i];
     if (run.is_shared()) {
       has_moved = run.advance_shared() || has_moved;
+      if (run.has_more()) {
+        run.advance();
+        has_moved = true;
+      }
+      looks_at_memory_ = looks_at_memory_ || run.waits_for_memory();
       settle(run);
     }
     if (i < active_.size() && active_[i] == &run) ++i;
@@ -58,6 +66,7 @@ bool Session::look_at_shared(bool (*is_done)(const void* argument), const void* 
   for (std::uint32_t look = 0; look < looks && !failure_; ++look) {
     (void)advance_shared();
     if (is_done(argument)) return true;
+    if (!looks_at_memory_) return false;
     // What is about to come is seen sooner without pauses.
     if (may_spin && look > kEagerLooks) relax();
     if (!may_spin) give_way();

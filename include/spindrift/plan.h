@@ -99,6 +99,9 @@ struct CollectiveAlgorithm {
   // Runs through memory that all ranks share, without messages (CommunicatorOptions::segments): the
   // plan says who takes what from whom.
   bool is_shared = false;
+  // What ranks of one host tell one another comes first and last, and goes through their memory
+  // where they share some.
+  bool is_hierarchical = false;
   // For two ranks or more.
   Plan (*build)(const PlanRequest& request) = nullptr;
   // Null: any number of ranks, any topology. Else: why it does not do for this one; empty: it does.

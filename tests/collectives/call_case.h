@@ -36,12 +36,16 @@ inline bool has_root(Collective collective) {
   return collective == Collective::kBroadcast || collective == Collective::kReduce ||
          collective == Collective::kGather || collective == Collective::kScatter;
 }
+inline bool may_be_in_place(Collective collective) {
+  return collective != Collective::kAllToAllV && collective != Collective::kSendReceive;
+}
 inline bool reduces(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduce ||
          collective == Collective::kReduceScatter;
 }
 
-// The buffers of one rank. They must stay where they are until the call is over.
+// The buffers of one rank; a group of messages is one to the next rank and one from the rank
+// before. They must stay where they are until the call is over.
 class RankBuffers {
  public:
   RankBuffers(const CallCase& one, std::uint32_t rank)
@@ -75,6 +79,15 @@ class RankBuffers {
                         .op = case_.op,
                         .root = case_.root};
     made.algorithm = case_.algorithm;
+    if (case_.collective == Collective::kSendReceive) {
+      transfers_ = {
+          {.peer = (rank_ + 1) % case_.ranks,
+           .is_send = true,
+           .data = input_,
+           .count = case_.count},
+          {.peer = (rank_ + case_.ranks - 1) % case_.ranks, .data = output_, .count = case_.count}};
+      made.transfers = transfers_;
+    }
     if (case_.collective != Collective::kAllToAllV) return made;
     counts_.assign(case_.ranks, case_.count);
     for (std::uint64_t i = 0; i < case_.ranks; ++i)
@@ -124,6 +137,8 @@ class RankBuffers {
         return value(case_.root, i);
       case Collective::kScatter:
         return value(case_.root, in_own_block);
+      case Collective::kSendReceive:
+        return value((rank_ + case_.ranks - 1) % case_.ranks, i);
       default:
         return value(block, in_own_block);
     }
@@ -146,6 +161,7 @@ class RankBuffers {
   std::byte* output_ = nullptr;
   std::vector<std::uint64_t> counts_;
   std::vector<std::uint64_t> offsets_;
+  std::vector<Transfer> transfers_;
 };
 
 }  // namespace spindrift::collectives

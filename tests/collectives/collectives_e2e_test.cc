@@ -126,8 +126,11 @@ void expect_every_algorithm_is_right(Communicator& communicator, bool is_one_hos
 }
 
 TEST(CollectivesE2e, EveryAlgorithmIsRightAlsoBetweenHosts) {
-  run_group({.ranks = 5, .ranks_per_host = 2},
-            [](Rank rank) { expect_every_algorithm_is_right(rank.communicator, false); });
+  // The second time through memory inside the hosts.
+  for (const char* provider : {"udp", "auto"}) {
+    run_group({.ranks = 5, .ranks_per_host = 2, .provider = provider},
+              [](Rank rank) { expect_every_algorithm_is_right(rank.communicator, false); });
+  }
 }
 
 TEST(CollectivesE2e, EveryAlgorithmIsRightInsideAHost) {
@@ -193,17 +196,27 @@ TEST(CollectivesE2e, SeveralCallsAreUnderWayAtOnce) {
   });
 }
 
-CallCase random_case(Rng& rng, std::uint32_t ranks) {
-  const std::array kinds{Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                         Collective::kBroadcast, Collective::kReduce,        Collective::kAllToAll,
-                         Collective::kGather,    Collective::kScatter};
+// Of every collective; now and then by an algorithm that is told.
+CallCase random_case(Rng& rng, const Communicator& communicator) {
+  const std::span<const Collective> kinds = all_collectives();
   const std::array sizes{std::uint64_t{0}, rng.below(50), 1000 + rng.below(3000), rng.below(90000)};
-  return {.collective = kinds[rng.below(kinds.size())],
-          .ranks = ranks,
-          .count = sizes[rng.below(sizes.size())],
-          .root = static_cast<std::uint32_t>(rng.below(ranks)),
-          .is_in_place = rng.below(2) == 0,
-          .seed = rng.below(1000)};
+  CallCase one{.collective = kinds[rng.below(kinds.size())],
+               .ranks = communicator.ranks(),
+               .count = sizes[rng.below(sizes.size())],
+               .root = static_cast<std::uint32_t>(rng.below(communicator.ranks())),
+               .is_in_place = rng.below(2) == 0,
+               .seed = rng.below(1000)};
+  one.is_in_place = one.is_in_place && may_be_in_place(one.collective);
+  const auto& all = collective_algorithms();
+  const CollectiveAlgorithm& algorithm = *all[rng.below(all.size())];
+  if (one.collective == Collective::kBarrier) one.count = 0;
+  CollectiveCall call{.collective = one.collective, .count = one.count, .root = one.root};
+  call.algorithm = algorithm.name;
+  if (algorithm.collective == one.collective && one.collective != Collective::kAllToAllV &&
+      communicator.explain(call).ok()) {
+    one.algorithm = std::string(algorithm.name);
+  }
+  return one;
 }
 
 // The calls are the same at all ranks; when each starts and waits for them is its own affair.
@@ -212,7 +225,7 @@ void run_random_schedule(Communicator& communicator, std::uint64_t seed) {
   Rng own(seed * 64 + communicator.rank());
   std::deque<std::pair<std::unique_ptr<RankBuffers>, WorkId>> under_way;
   for (int i = 0; i < 60; ++i) {
-    const CallCase one = random_case(calls, communicator.ranks());
+    const CallCase one = random_case(calls, communicator);
     auto buffers = std::make_unique<RankBuffers>(one, communicator.rank());
     const Result<WorkId> work = communicator.start(buffers->call());
     ASSERT_TRUE(work.ok()) << one << ": " << work.error().message();

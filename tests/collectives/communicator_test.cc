@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "collectives/call.h"
-#include "collectives/greeting.h"
 #include "collectives/group_communicator.h"
 #include "collectives/links.h"
 #include "collectives/run.h"
@@ -237,29 +236,43 @@ TEST(Communicator, AllToAllVMovesADifferentLengthBetweenEachPair) {
   }
 }
 
+// By any algorithm that does for a group with so many ranks on each host (0: all on one).
+CallCase random_case(Rng& rng, std::uint32_t ranks, std::uint32_t ranks_per_host) {
+  PlanRequest request{.ranks = ranks};
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    request.topology.hosts.push_back(ranks_per_host == 0 ? 0 : rank / ranks_per_host);
+  CallCase one{.ranks = ranks, .root = static_cast<std::uint32_t>(rng.below(ranks))};
+  const auto& all = collective_algorithms();
+  const std::uint64_t which = rng.below(all.size() + 1);
+  one.collective = which == all.size() ? Collective::kSendReceive : all[which]->collective;
+  if (which < all.size()) {
+    const CollectiveAlgorithm& algorithm = *all[which];
+    const bool is_wrong_place = ranks_per_host > 0 && algorithm.is_shared;
+    const bool does = algorithm.why_not == nullptr || algorithm.why_not(request).empty();
+    if (does && !is_wrong_place) one.algorithm = std::string(algorithm.name);
+  }
+  if (one.collective != Collective::kBarrier)
+    one.count = rng.below(3) == 0 ? 2000 + rng.below(5000) : rng.below(400);
+  one.is_in_place = rng.below(2) == 0 && may_be_in_place(one.collective);
+  return one;
+}
+
 // Several calls of all kinds under way at once, started by each rank whenever it likes.
 TEST(Communicator, CallsOverlapInAnyWayAndMatchByOrder) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed * 977);
     const auto ranks = static_cast<std::uint32_t>(2 + rng.below(6));
+    const auto ranks_per_host = static_cast<std::uint32_t>(seed % 2 == 0 ? 0 : 1 + rng.below(3));
     FakeGroup group({.ranks = ranks,
                      .seed = seed,
                      .full_percent = seed % 3 == 0 ? 40U : 0U,
+                     .ranks_per_host = ranks_per_host,
                      .shares_memory = true});
     std::vector<CallCase> cases;
-    for (int i = 0; i < 30; ++i) {
-      const CollectiveAlgorithm& algorithm =
-          *collective_algorithms()[rng.below(collective_algorithms().size())];
-      if (algorithm.collective == Collective::kBarrier || algorithm.why_not != nullptr) continue;
-      cases.push_back(
-          {.collective = algorithm.collective,
-           .ranks = ranks,
-           .count = rng.below(3) == 0 ? 2000 + rng.below(5000) : rng.below(400),
-           .root = static_cast<std::uint32_t>(rng.below(ranks)),
-           .is_in_place = rng.below(2) == 0 && algorithm.collective != Collective::kAllToAllV,
-           .algorithm = std::string(algorithm.name),
-           .seed = seed * 100 + static_cast<std::uint64_t>(i)});
+    for (std::uint64_t i = 0; i < 30; ++i) {
+      cases.push_back(random_case(rng, ranks, ranks_per_host));
+      cases.back().seed = seed * 100 + i;
     }
     std::vector<std::vector<std::unique_ptr<RankBuffers>>> buffers(ranks);
     std::vector<std::size_t> started(ranks, 0);
@@ -468,25 +481,6 @@ TEST(Communicator, TimesBeyondReasonAreRefusedBeforeAnybodyIsTold) {
   }
   EXPECT_NE(refusal(&C::stall_timeout, Duration::zero()).find("1 ms"), std::string::npos);
   EXPECT_EQ(refusal(&C::stall_timeout, std::chrono::hours(24)), "somebody asked the store");
-}
-
-TEST(Greeting, StrangersAndOtherGroupsAreToldWhy) {
-  const Greeting own{.nonce = 5, .from = 1, .to = 2, .ranks = 4, .slice_bytes = 1024};
-  std::uint32_t from = 9;
-  EXPECT_EQ(why_not(own, serialize(own), from), "");
-  EXPECT_EQ(from, 1U);
-  Greeting other = own;
-  other.nonce = 6;
-  EXPECT_NE(why_not(own, serialize(other), from).find("another job"), std::string::npos);
-  other = own;
-  other.to = 3;
-  EXPECT_NE(why_not(own, serialize(other), from).find("calls rank 3"), std::string::npos);
-  other = own;
-  other.slice_bytes = 2048;
-  EXPECT_NE(why_not(own, serialize(other), from).find("slices"), std::string::npos);
-  const std::vector<std::byte> wire = serialize(own);
-  for (std::size_t length = 0; length < wire.size(); ++length)
-    EXPECT_NE(why_not(own, std::span(wire).first(length), from), "") << length;
 }
 
 }  // namespace

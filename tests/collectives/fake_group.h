@@ -18,7 +18,7 @@ struct FakeGroupOptions {
   bool is_deterministic = false;
   std::string algorithm{};
   std::uint32_t ranks_per_host = 0;  // 0: one endpoint for all
-  bool shares_memory = false;        // all ranks on one host, which show one another segments
+  bool shares_memory = false;        // ranks of one host (all, if not told) show segments
 };
 
 // Memory of all ranks in one process.
@@ -70,6 +70,7 @@ class FakeGroup {
         listening.push_back({.endpoint = endpoints_.back().get(), .listener = ListenerId{1}});
       }
       networks_.push_back(static_cast<FakeEndpoint*>(listening[0].endpoint));
+      if (listening.size() > 1) near_.push_back(static_cast<FakeEndpoint*>(listening[1].endpoint));
       CommunicatorOptions own;
       own.rank = rank;
       own.ranks = options.ranks;
@@ -91,6 +92,13 @@ class FakeGroup {
   Communicator& operator[](std::uint32_t rank) { return *communicators_[rank]; }
   // The one that reaches all ranks.
   FakeEndpoint& endpoint(std::uint32_t rank) { return *networks_[rank]; }
+  // Messages that ranks of one host sent one another over endpoints of their own.
+  std::uint64_t posted_near() const {
+    std::uint64_t all = 0;
+    for (const FakeEndpoint* endpoint : near_)
+      all += endpoint->posted;
+    return all;
+  }
   FakeWorld& world() { return world_; }
   // What a rank shows the others, to be written by somebody else.
   std::span<std::byte> segment(std::uint32_t rank) { return FakeSegments::aligned(memory_[rank]); }
@@ -119,6 +127,7 @@ class FakeGroup {
   FakeMemory memory_;
   std::vector<std::unique_ptr<FakeEndpoint>> endpoints_;
   std::vector<FakeEndpoint*> networks_;
+  std::vector<FakeEndpoint*> near_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  // before the endpoints go
 };
 

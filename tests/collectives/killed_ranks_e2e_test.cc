@@ -29,6 +29,8 @@ struct Setting {
   std::uint64_t seed = 1;
   std::string provider = "udp";
   std::string faults{};
+  std::uint32_t ranks_per_host = 0;  // 0: all on one
+  std::string algorithm{};
 };
 
 // Calls of all kinds, the same at all ranks, until one fails.
@@ -81,6 +83,9 @@ int rank_main(const Setting& setting, std::uint32_t rank, const std::string& sto
   options.communicator.ranks = setting.ranks;
   options.communicator.setup_timeout = kPatience;
   options.communicator.stall_timeout = kPatience;
+  options.communicator.algorithm = setting.algorithm;
+  if (setting.ranks_per_host > 0)
+    options.communicator.host_id = std::to_string(rank / setting.ranks_per_host);
   auto opened = open_group(*store.value(), options);
   if (!opened.ok()) {
     std::fprintf(stderr, "rank %u: %s\n", rank, opened.error().message().c_str());
@@ -95,9 +100,11 @@ int rank_main(const Setting& setting, std::uint32_t rank, const std::string& sto
     return kWrong;
   }
   const std::uint32_t failed = *world.failure()->rank;
-  const std::string address = setting.provider == "udp" ? "udp://127.0.0.1:" : "shm://";
-  if (message.find("rank " + std::to_string(failed)) == std::string::npos ||
-      message.find(address) == std::string::npos) {
+  const bool has_udp = setting.provider == "udp" || setting.ranks_per_host > 0;
+  const bool has_address =
+      (has_udp && message.find("udp://127.0.0.1:") != std::string::npos) ||
+      (setting.provider != "udp" && message.find("shm://") != std::string::npos);
+  if (message.find("rank " + std::to_string(failed)) == std::string::npos || !has_address) {
     std::fprintf(stderr, "rank %u: %s\n", rank, message.c_str());
     return kWrong;
   }
@@ -194,6 +201,17 @@ TEST(KilledRanksE2e, AreNamedWhile1PercentOfThePacketsIsLost) {
 
 TEST(KilledRanksE2e, AreNamedWhereRanksShareMemory) {
   kill_in_groups_of_all_sizes("auto", "");
+}
+
+TEST(KilledRanksE2e, AreNamedWhereSomeShareMemoryAndOthersAreOnAnotherHost) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    kill_one_of({.ranks = static_cast<std::uint32_t>(4 + seed % 2),
+                 .seed = seed,
+                 .provider = "auto",
+                 .ranks_per_host = 2,
+                 .algorithm = "hierarchical"});
+    if (testing::Test::HasFailure()) return;
+  }
 }
 
 }  // namespace

@@ -63,13 +63,13 @@ TEST(CostModel, AddsStepsMessagesAndBytesOfNetworkAndHost) {
       *find_collective_algorithm(Collective::kAllReduce, "ring").value();
   PlanCost cost;
   cost.network = {.steps = 3, .messages = 5, .blocks = 2};
-  EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 100), 30 + 5 + 0.1);
+  EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 100, false), 30 + 5 + 0.1);
   // Long messages are granted first: one latency more.
-  EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 1e6), 40 + 5 + 1000);
+  EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 1e6, false), 40 + 5 + 1000);
   model.factors["all_reduce:ring"] = 0.5;
-  EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 1e6), 40 + 5 + 2000);
+  EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 1e6, false), 40 + 5 + 2000);
   cost.near = {.steps = 2, .messages = 2, .blocks = 1};
-  EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 100), 30 + 5 + 0.2 + 2 + 1 + 0.05);
+  EXPECT_DOUBLE_EQ(model.predict_us(ring, cost, 100, false), 30 + 5 + 0.2 + 2 + 1 + 0.05);
 }
 
 TEST(CostModel, TextsAndFilesKeepIt) {

@@ -127,6 +127,60 @@ TEST(Shared, MovesMoreThanASlotHolds) {
   }
 }
 
+struct Hosts {
+  std::uint32_t ranks;
+  std::uint32_t per_host;
+};
+
+TEST(Shared, HierarchicalCallsSendNoMessagesInsideHosts) {
+  for (const Hosts hosts : {Hosts{3, 2}, Hosts{4, 2}, Hosts{5, 3}, Hosts{7, 3}, Hosts{9, 4}}) {
+    FakeGroup group(
+        {.ranks = hosts.ranks, .ranks_per_host = hosts.per_host, .shares_memory = true});
+    for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+      if (!algorithm->is_hierarchical) continue;
+      const bool is_barrier = algorithm->collective == Collective::kBarrier;
+      for (const std::uint64_t count : {0ULL, 1ULL, 77ULL, 2111ULL, 17001ULL}) {
+        for (const std::uint32_t root : {0U, hosts.ranks / 2, hosts.ranks - 1}) {
+          expect_right(group, {.collective = algorithm->collective,
+                               .ranks = hosts.ranks,
+                               .count = is_barrier ? 0 : count,
+                               .op = count == 77 ? ReduceOp::kAverage : ReduceOp::kSum,
+                               .root = has_root(algorithm->collective) ? root : 0,
+                               .is_in_place = root == 0,
+                               .algorithm = std::string(algorithm->name)});
+          if (testing::Test::HasFailure()) return;
+        }
+      }
+    }
+    EXPECT_EQ(group.posted_near(), 0U) << hosts.ranks << " ranks, " << hosts.per_host << " each";
+  }
+}
+
+TEST(Shared, LongHierarchicalCallsGoByMessages) {
+  FakeGroup group({.ranks = 4, .ranks_per_host = 2, .shares_memory = true});
+  expect_right(group, {.ranks = 4, .count = 300'000, .algorithm = "hierarchical"});
+  EXPECT_GT(group.posted_near(), 0U);
+}
+
+TEST(Shared, ABarrierOfSeveralHostsHoldsUntilAllAreThere) {
+  for (std::uint32_t late = 0; late < 4; ++late) {
+    FakeGroup group({.ranks = 4,
+                     .algorithm = "barrier:hierarchical",
+                     .ranks_per_host = 2,
+                     .shares_memory = true});
+    std::vector<std::uint32_t> early{0, 1, 2, 3};
+    early.erase(early.begin() + late);
+    for (const std::uint32_t rank : early)
+      ASSERT_TRUE(group[rank].start({.collective = Collective::kBarrier}).ok());
+    for (std::uint32_t turn = 0; turn < 2000; ++turn)
+      ASSERT_TRUE(group[turn % 4].progress().ok());
+    for (const std::uint32_t rank : early)
+      EXPECT_FALSE(group[rank].is_done()) << rank << " without " << late;
+    ASSERT_TRUE(group[late].start({.collective = Collective::kBarrier}).ok());
+    EXPECT_TRUE(group.run().ok());
+  }
+}
+
 TEST(Shared, ARootThatRunsAheadWaitsForTheSlots) {
   FakeGroup group({.ranks = 3, .algorithm = "broadcast:shared", .shares_memory = true});
   constexpr std::uint32_t kCalls = 50;
