@@ -1,13 +1,12 @@
 // Messages as no rank sends them: every call ends, or waits until its group is given up, and no
 // byte outside its buffers changes. Seeded; the sanitizers see what the checks here do not.
-#include <malloc.h>
-
 #include <array>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "tests/collectives/fake_group.h"
 
