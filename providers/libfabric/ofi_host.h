@@ -124,6 +124,7 @@ class OfiFabric final : public MessageFabric {
   void look_at_gate(OfiPeer& peer);
   void on_landed(OfiRead& read);
   void on_read_failed(OfiRead& read, int error);
+  bool has_just_ended(OfiPeer& peer);
   void on_gate(OfiGateRead& gate, bool is_ok);
   void finish_read(OfiRead& read, FabricCompletion::Fault fault);
   void finish_reads(OfiPeer& peer);

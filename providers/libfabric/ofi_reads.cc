@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
@@ -15,6 +16,8 @@ namespace {
 constexpr std::chrono::seconds kReadsMayTake(10);
 // Reads that have to be over are given so long; those that are not are stopped.
 constexpr Duration kReadsEndWithin = std::chrono::milliseconds(20);
+
+constexpr int kEndFollowsWithinMs = 20;
 
 // Errors that say nothing of the memory that was to be read.
 bool is_of_the_way(int error) {
@@ -139,11 +142,21 @@ void OfiFabric::on_landed(OfiRead& read) {
 }
 
 void OfiFabric::on_read_failed(OfiRead& read, int error) {
-  --read.peer->reads_under_way;
-  ++read.peer->reads_ended;
+  OfiPeer& peer = *read.peer;
+  --peer.reads_under_way;
+  ++peer.reads_ended;
   read.serial = 0;
-  finish_read(read, is_of_the_way(error) ? FabricCompletion::Fault::kLost
-                                         : FabricCompletion::Fault::kRefused);
+  const bool is_lost = is_of_the_way(error) || has_just_ended(peer);
+  finish_read(read, is_lost ? FabricCompletion::Fault::kLost : FabricCompletion::Fault::kRefused);
+}
+
+// A process that dies loses its memory first and its connections then: who cannot read the one
+// looks whether the other goes, too.
+bool OfiFabric::has_just_ended(OfiPeer& peer) {
+  pollfd end{.fd = peer.talk.fd(), .events = POLLRDHUP, .revents = 0};
+  if (peer.talk.fd() >= 0) static_cast<void>(::poll(&end, 1, kEndFollowsWithinMs));
+  if (end.revents != 0) turns_to_look_ = 1;
+  return peer.is_gone || end.revents != 0;
 }
 
 void OfiFabric::on_gate(OfiGateRead& gate, bool is_ok) {

@@ -84,10 +84,9 @@ void add_group_options(CLI::App& app, Options& options) {
                  "where this rank listens (udp://10.0.0.1:0); default: its address on the way to "
                  "the rendezvous");
   app.add_option("--provider", options.provider,
-                 "auto: shared memory between ranks of one host and UDP between hosts; udp or shm: "
-                 "only that")
+                 "auto: shared memory between ranks of one host and the network of --address (UDP) "
+                 "between hosts; udp, shm, ofi ...: only that")
       ->envname("SPINDRIFT_PROVIDER")
-      ->check(one_of({"auto", "udp", "shm"}, "auto, udp or shm"))
       ->capture_default_str();
   app.add_option("--timeout", options.timeout_s,
                  "seconds without a rank or without movement until it is an error")
@@ -229,15 +228,23 @@ std::string workload_misfit(const CLI::App& app, const Options& options) {
   return {};
 }
 
+// Empty, or why the provider does not go with the rest.
+std::string provider_misfit(const Options& options) {
+  const std::string& provider = options.provider;
+  if (provider == "auto") return {};
+  if (provider == "shm" && !options.faults.empty())
+    return "--fault is about packets, and shared memory has none; leave --provider shm away";
+  if (!options.address.empty() && !options.address.starts_with(provider + "://"))
+    return "--provider " + provider + " does not go with --address " + options.address;
+  if (options.address.empty() && provider != "shm" && provider != "udp")
+    return absl::StrFormat("--provider %s needs --address %s://..., which says where", provider,
+                           provider);
+  return {};
+}
+
 // Empty, or why these options do not go together.
 std::string misfit(const CLI::App& app, const std::optional<Launch>& launch, Options& options) {
-  if (options.provider == "shm" && !options.faults.empty()) {
-    return "--fault is about packets, and shared memory has none; leave --provider shm away";
-  }
-  if (options.provider == "shm" && !options.address.empty() &&
-      !options.address.starts_with("shm://")) {
-    return "--provider shm does not go with --address " + options.address;
-  }
+  if (std::string sentence = provider_misfit(options); !sentence.empty()) return sentence;
   options.shows_plan = app.count("--show-plan") > 0;
   if ((options.shows_plan || options.is_explaining) && options.ranks == 0) {
     return "--explain and --show-plan need --ranks";
@@ -309,6 +316,10 @@ std::string unknown_name(const Options& options) {
   if (!selector.ok()) return selector.error().message();
   const auto loss_rule = registry.find_loss_rule(options.connection.loss_rule);
   if (!loss_rule.ok()) return loss_rule.error().message();
+  if (options.provider != "auto") {
+    const auto provider = registry.find_provider(options.provider);
+    if (!provider.ok()) return "--provider: auto, or a name: " + provider.error().message();
+  }
   const auto planner = collectives::Planner::create({.algorithm = options.algorithm});
   if (!planner.ok()) return "--algo: " + planner.error().message();
   if (!options.workload.empty()) {

@@ -366,11 +366,12 @@ constexpr Tunable kTunables[] = {
                 "file to read instead of /etc/spindrift.conf and "
                 "~/.config/spindrift.conf; empty: none"),
     environment("plugins", "shared objects to load, separated by colons"),
+    environment("modules", "folders of providers in shared objects, separated by colons"),
     environment("rendezvous", "where the ranks of a job meet: host:port, or file:///shared/file"),
     environment("launcher", "none: who started this process is not asked for its rank"),
     environment("address", "where a rank of PyTorch listens: udp://10.0.0.7:0, or shm://"),
     environment("algo", "algorithms of collectives: ring, or all_reduce:ring;broadcast:tree"),
-    environment("provider", "udp or shm: the one provider that a group of ranks may use"),
+    environment("provider", "udp, shm ...: the one provider that a group of ranks may use"),
     environment("conf", "NCCL plugin: the same as SPINDRIFT_CONFIG"),
     environment("nccl_ifname", "NCCL plugin: interfaces to use, as NCCL_SOCKET_IFNAME writes them"),
     environment("nccl_shm", "NCCL plugin: 0: no shared memory between processes of one host"),
