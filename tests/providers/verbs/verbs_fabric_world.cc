@@ -1,0 +1,35 @@
+// The contract suite of fabrics over two soft-RoCE devices.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/contract/fabric_world.h"
+#include "tests/providers/verbs/verbs_pair.h"
+
+namespace spindrift {
+namespace {
+
+struct VerbsPair final : public FabricPair {
+  explicit VerbsPair(const VerbsOptions& options) {
+    a = open_verbs_device("rxe0", options);
+    b = open_verbs_device("rxe1", options);
+  }
+  // The kernel's threads carry the packets.
+  void pass_time() override { ::usleep(100); }
+  void rest() override { ::usleep(50000); }
+};
+
+}  // namespace
+
+std::vector<FabricWorld> fabric_worlds() {
+  const auto over = [](const VerbsOptions& options) {
+    return
+        [options]() -> std::unique_ptr<FabricPair> { return std::make_unique<VerbsPair>(options); };
+  };
+  VerbsOptions small;
+  small.buffers = 16;
+  small.lanes = 1;
+  small.mtu = 1024;
+  return {{"verbs_rc", over({})}, {"verbs_rc_small", over(small)}};
+}
+
+}  // namespace spindrift
