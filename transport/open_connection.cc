@@ -163,12 +163,10 @@ Status make_routes(EngineContext& ctx, Connection& c) {
   if (pairs.empty())
     return Error(ErrorCode::kInvalidArgument,
                  absl::StrCat("no local rail has the address family of ", describe_peer(c)));
-  const std::uint32_t paths = c.options.path_count;
+  // A device that has fewer ways out than the caller wishes for gives what it has.
+  const auto most = static_cast<std::uint32_t>(pairs.size() * ctx.rails.caps().entropies);
+  const std::uint32_t paths = std::min(c.options.path_count, most);
   const auto share = static_cast<std::uint16_t>((paths + pairs.size() - 1) / pairs.size());
-  if (share > ctx.rails.caps().entropies)
-    return Error(ErrorCode::kInvalidArgument,
-                 absl::StrCat(paths, " paths need ", share, " entropy values per rail; provider ",
-                              ctx.rails.caps().name, " has ", ctx.rails.caps().entropies));
   for (const Pair& pair : pairs) {
     Status opened = ctx.rails.open_entropies(pair.rail, share);
     if (!opened.ok()) return opened;

@@ -18,11 +18,13 @@ namespace spindrift::test {
 
 class EngineHost final : public RailDirectory {
  public:
-  EngineHost(MemoryNetwork& network, std::uint8_t number, const EndpointConfig& config)
+  EngineHost(MemoryNetwork& network, std::uint8_t number, const EndpointConfig& config,
+             std::uint16_t entropies = MemoryHostConfig{}.entropies)
       : address_{.port = 0, .family = 4} {
     address_.ip = {10, 0, 0, number};
     MemoryHostConfig host;
     host.addresses = {address_};
+    host.entropies = entropies;
     host.copies_on_send = true;
     io_ = network.add_host(host);
     static_cast<void>(io_->add_rail(address_).ok());
@@ -110,8 +112,9 @@ class EngineHost final : public RailDirectory {
 
 // Two of them, connected.
 struct EnginePair {
-  explicit EnginePair(const MemoryNetworkConfig& config = {}, const EndpointConfig& endpoint = {})
-      : network(config), a(network, 1, endpoint), b(network, 2, endpoint) {
+  explicit EnginePair(const MemoryNetworkConfig& config = {}, const EndpointConfig& endpoint = {},
+                      std::uint16_t entropies_of_b = MemoryHostConfig{}.entropies)
+      : network(config), a(network, 1, endpoint), b(network, 2, endpoint, entropies_of_b) {
     b.listen();
   }
   void step() {

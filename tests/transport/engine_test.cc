@@ -132,6 +132,17 @@ TEST(PacketEngine, AllocatesNothingInSteadyState) {
   EXPECT_EQ(pair.b.allocations, 0U);
 }
 
+TEST(PacketEngine, AMediumWithFewerPathsThanAskedForGivesWhatItHas) {
+  EnginePair pair({}, {}, 3);
+  ConnectOptions options = with_crc();
+  options.path_count = 16;
+  ASSERT_TRUE(pair.open(options));
+  EXPECT_EQ(pair.at_a->routes.size(), 16U);
+  ASSERT_EQ(pair.at_b->routes.size(), 3U);
+  EXPECT_EQ(pair.at_b->paths->size(), 3U);
+  EXPECT_EQ(pair.at_b->routes.back().entropy, 2);
+}
+
 // Paths of one network do not reorder within themselves here, so every retransmission must be of a
 // packet that was lost.
 TEST(PacketEngine, WithoutLossNothingIsSentAgain) {
