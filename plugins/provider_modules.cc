@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "providers/module/foreign_module.h"
 
 namespace spindrift {
 namespace {
@@ -149,11 +148,25 @@ constexpr ProviderInfo info_of() {
   return info;
 }
 
+template <const Module& kModule>
+Result<std::vector<DeviceFact>> describe(const Url& url) {
+  const auto module = load(kModule, loaded<kModule>());
+  if (!module.ok()) return module.error();
+  return describe_devices_of(*module.value(), to_text(url));
+}
+
 }  // namespace
 
 std::span<const ProviderInfo> module_providers() {
   static constexpr ProviderInfo kAll[] = {info_of<kDpdk>(), info_of<kOfi>(), info_of<kVerbs>()};
   return kAll;
+}
+
+Result<std::vector<DeviceFact>> describe_devices(const Url& url) {
+  if (url.scheme == kDpdk.name) return describe<kDpdk>(url);
+  if (url.scheme == kOfi.name) return describe<kOfi>(url);
+  if (url.scheme == kVerbs.name) return describe<kVerbs>(url);
+  return std::vector<DeviceFact>();
 }
 
 bool asks_for_packets(const Url& url) {

@@ -9,6 +9,8 @@
 
 #include "spindrift/provider.h"
 
+#include "providers/module/foreign_module.h"
+
 namespace spindrift {
 
 // One for each module that there may be, whether it is installed or not.
@@ -32,6 +34,10 @@ struct ListenAddresses {
   std::string listen;
 };
 ListenAddresses listen_addresses(const std::string& address, std::uint16_t device_port);
+
+// What a provider in a module says about the devices that the address names; nothing where it is no
+// module, or has nothing to say.
+Result<std::vector<DeviceFact>> describe_devices(const Url& url);
 
 // Where modules are looked for, in this order: what SPINDRIFT_MODULES names (folders, separated by
 // colons), and "spindrift" beside the library and beside the library folder of an installed

@@ -79,6 +79,24 @@ Status probe_provider_module(const ProviderModule& module) {
   return called(module.probe);
 }
 
+Result<std::vector<DeviceFact>> describe_devices_of(const ProviderModule& module,
+                                                    const std::string& url) {
+  std::vector<DeviceFact> out;
+  if (module.describe == nullptr) return out;
+  const ModuleFactSink facts{.take =
+                                 [](void* to, const ModuleFact* fact) {
+                                   static_cast<std::vector<DeviceFact>*>(to)->push_back(
+                                       {.device = std::string(fact->device),
+                                        .name = std::string(fact->name),
+                                        .value = std::string(fact->value)});
+                                 },
+                             .to = &out};
+  const Status described =
+      called([&](const ModuleErrorSink* sink) { return module.describe(url, &facts, sink); });
+  if (!described.ok()) return described.error();
+  return out;
+}
+
 Result<std::unique_ptr<PacketIo>> open_packets_of(const ProviderModule& module,
                                                   const std::string& url) {
   if (module.open == nullptr) return has_none(module, "provider of packets");

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "spindrift/message_fabric.h"
 #include "spindrift/provider.h"
@@ -16,6 +17,15 @@ namespace spindrift {
 Status check_provider_module(const ProviderModule* module, std::string_view name);
 
 Status probe_provider_module(const ProviderModule& module);
+
+struct DeviceFact {
+  std::string device;
+  std::string name;
+  std::string value;
+};
+// Empty where the module says nothing about devices.
+Result<std::vector<DeviceFact>> describe_devices_of(const ProviderModule& module,
+                                                    const std::string& url);
 
 // kUnsupported where the module has none of the kind.
 Result<std::unique_ptr<PacketIo>> open_packets_of(const ProviderModule& module,

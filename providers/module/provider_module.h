@@ -17,7 +17,7 @@
 
 namespace spindrift {
 
-inline constexpr std::uint32_t kProviderModuleVersion = 2;
+inline constexpr std::uint32_t kProviderModuleVersion = 3;
 inline constexpr const char* kProviderModuleSymbol = "spindrift_provider_module";
 
 static_assert(std::is_trivially_copyable_v<RxPacket> && std::is_standard_layout_v<RxPacket>);
@@ -38,6 +38,17 @@ struct ModuleErrorSink {
 // Where texts go, as many as there are; each valid during its call.
 struct ModuleTextSink {
   void (*take)(void* to, std::string_view text) = nullptr;
+  void* to = nullptr;
+};
+
+// What is said about devices, fact by fact: valid during the call.
+struct ModuleFact {
+  std::string_view device;  // "mlx5_0 port 1"
+  std::string_view name;    // "state"
+  std::string_view value;
+};
+struct ModuleFactSink {
+  void (*take)(void* to, const ModuleFact* fact) = nullptr;
   void* to = nullptr;
 };
 
@@ -186,6 +197,9 @@ struct ProviderModule {
   const char* name = nullptr;             // the scheme
   // Whether this host can use it; says why not.
   bool (*probe)(const ModuleErrorSink* sink) = nullptr;
+  // For people: the devices that `url` names, or all that it could ("verbs://"). May be missing.
+  bool (*describe)(std::string_view url, const ModuleFactSink* facts,
+                   const ModuleErrorSink* sink) = nullptr;
   // `url` is what the user wrote, "dpdk://...". Null after having reported why.
   void* (*open)(const char* url, std::size_t bytes, const ModuleErrorSink* sink) = nullptr;
   ModulePacketIo packet_io{};

@@ -17,13 +17,6 @@ std::string host_text(const NetAddress& address) {
   return text;
 }
 
-std::string describe(const GidEntry& entry) {
-  std::string out = "GID " + std::to_string(entry.index) + " (" +
-                    std::string(to_string(entry.type)) + ", " + host_text(address_of(entry.gid));
-  if (!entry.interface.empty()) out += ", " + entry.interface;
-  return out + ")";
-}
-
 bool shares_network(const GidEntry& entry, const NetAddress& peer) {
   const NetAddress own = address_of(entry.gid);
   if (entry.prefix_bits == 0 || own.family != peer.family) return false;
@@ -58,6 +51,8 @@ constexpr std::array<Merit, 6> kMerits{{
      [](const GidEntry& entry, const GidWish&) { return address_of(entry.gid).family == 4; }},
 }};
 
+static_assert(kBestGidScore == (1U << kMerits.size()) - 1);
+
 std::uint32_t score(const GidEntry& entry, const GidWish& wish) {
   std::uint32_t sum = 0;
   for (const Merit& merit : kMerits)
@@ -75,13 +70,13 @@ const Merit* difference(const GidEntry& chosen, const GidEntry& other, const Gid
 std::string list(std::span<const GidEntry> table) {
   std::string out;
   for (const GidEntry& entry : table)
-    out += (out.empty() ? "" : "; ") + describe(entry);
+    out += (out.empty() ? "" : "; ") + to_string(entry);
   return out.empty() ? "the table is empty" : out;
 }
 
 std::string reason_for(const GidEntry& chosen, std::span<const GidEntry> table,
                        const GidWish& wish) {
-  std::string out = describe(chosen);
+  std::string out = to_string(chosen);
   std::string others;
   for (const GidEntry& entry : table) {
     if (entry.index == chosen.index) continue;
@@ -104,6 +99,20 @@ std::string_view to_string(GidType type) {
       break;
   }
   return "RoCE v2";
+}
+
+std::string to_string(const GidEntry& entry) {
+  std::string out = "GID " + std::to_string(entry.index) + " (" +
+                    std::string(to_string(entry.type)) + ", " + host_text(address_of(entry.gid));
+  if (!entry.interface.empty()) out += ", " + entry.interface;
+  return out + ")";
+}
+
+GidRank rank_gid(const GidEntry& entry, const GidWish& wish) {
+  GidRank out{.score = score(entry, wish)};
+  for (const Merit& merit : kMerits)
+    if (!merit.has(entry, wish)) out.lacks.append(out.lacks.empty() ? "" : ", ").append(merit.lack);
+  return out;
 }
 
 NetAddress address_of(const GidBytes& gid) {
@@ -151,7 +160,8 @@ Result<GidChoice> choose_gid(std::span<const GidEntry> table, const GidWish& wis
     if (found == nullptr)
       return Error(ErrorCode::kInvalidArgument,
                    where + " has no GID for " + wish.origin + "; it has: " + list(table));
-    return GidChoice{.entry = *found, .reason = describe(*found) + ": " + wish.origin + " says so"};
+    return GidChoice{.entry = *found,
+                     .reason = to_string(*found) + ": " + wish.origin + " says so"};
   }
   const GidEntry* best = &table.front();
   for (const GidEntry& entry : table)

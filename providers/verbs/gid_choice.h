@@ -40,6 +40,17 @@ struct GidWish {
   std::optional<NetAddress> peer{};
 };
 
+// "GID 1 (RoCE v2, 10.0.0.1, eth0)"
+std::string to_string(const GidEntry& entry);
+
+// How an entry fares. The higher score is chosen; of equal ones the first.
+struct GidRank {
+  std::uint32_t score = 0;
+  std::string lacks{};  // "not RoCE v2, link-local"; empty: nothing
+};
+inline constexpr std::uint32_t kBestGidScore = 63;
+GidRank rank_gid(const GidEntry& entry, const GidWish& wish);
+
 struct GidChoice {
   GidEntry entry{};
   std::string reason{};  // "GID 3 (RoCE v2, 10.0.0.1, eth0): ..."

@@ -4,6 +4,7 @@
 
 #include "providers/module/export_module.h"
 #include "providers/verbs/verbs_datagrams.h"
+#include "providers/verbs/verbs_describe.h"
 #include "providers/verbs/verbs_fabric.h"
 #include "providers/verbs/verbs_options.h"
 #include "providers/verbs/verbs_port.h"
@@ -39,6 +40,22 @@ Result<std::unique_ptr<MessageFabric>> open_fabric(const Url& url) {
   return open_verbs_fabric(options.value());
 }
 
+bool describe(std::string_view text, const ModuleFactSink* facts, const ModuleErrorSink* sink) {
+  return guarded(*sink, [&]() -> Status {
+    const auto url = parse_url(text);
+    if (!url.ok()) return url.error();
+    const auto options = parse_verbs_options(url.value(), environment);
+    if (!options.ok()) return options.error();
+    const auto found = describe_verbs(options.value());
+    if (!found.ok()) return found.error();
+    for (const VerbsFact& one : found.value()) {
+      const ModuleFact fact{.device = one.device, .name = one.name, .value = one.value};
+      facts->take(facts->to, &fact);
+    }
+    return ok_status();
+  });
+}
+
 constexpr ProviderInfo kVerbs{
     .name = "verbs", .summary = {}, .open = open, .probe = probe_verbs, .open_fabric = open_fabric};
 
@@ -47,5 +64,10 @@ constexpr ProviderInfo kVerbs{
 
 extern "C" __attribute__((visibility("default"))) const spindrift::ProviderModule*
 spindrift_provider_module() {
-  return spindrift::exported_module<spindrift::kVerbs>();
+  static const spindrift::ProviderModule module = [] {
+    spindrift::ProviderModule out = *spindrift::exported_module<spindrift::kVerbs>();
+    out.describe = spindrift::describe;
+    return out;
+  }();
+  return &module;
 }

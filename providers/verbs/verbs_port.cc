@@ -143,6 +143,49 @@ VerbsPort::~VerbsPort() {
   if (context_ != nullptr) ibv_close_device(context_);
 }
 
+Status VerbsPort::open_device(ibv_device* device) {
+  const std::string name = ibv_get_device_name(device);
+  context_ = ibv_open_device(device);
+  if (context_ == nullptr)
+    return Error(ErrorCode::kIo, "verbs: " + name + " cannot be opened: " + explain_open(errno));
+  if (ibv_query_device(context_, &device_attr_) != 0)
+    return Error(ErrorCode::kIo, "verbs: " + name + " does not answer questions about itself");
+  return ok_status();
+}
+
+Result<std::vector<VerbsPort::Found>> VerbsPort::look(const VerbsOptions& options) {
+  prepare_for_fork();
+  const DeviceList list;
+  if (Status status = list.check(); !status.ok()) return status.error();
+  const auto is_wanted = [&options](const std::string& device, std::uint8_t port) {
+    if (options.devices.empty()) return options.filter.lets(device, port);
+    return std::any_of(options.devices.begin(), options.devices.end(), [&](const DevicePort& one) {
+      return one.device == device && (one.port == 0 || one.port == port);
+    });
+  };
+  std::vector<Found> out;
+  for (ibv_device* const device : list.devices()) {
+    const std::string name = ibv_get_device_name(device);
+    int ports = 1;
+    for (int number = 1; number <= ports; ++number) {
+      if (!is_wanted(name, static_cast<std::uint8_t>(number))) continue;
+      std::unique_ptr<VerbsPort> port(new VerbsPort);
+      port->number_ = static_cast<std::uint8_t>(number);
+      if (const Status opened = port->open_device(device); !opened.ok()) {
+        out.push_back({.device = name, .port = nullptr, .trouble = opened.error().message()});
+        break;
+      }
+      ports = port->device_attr_.phys_port_cnt;
+      if (ibv_query_port(port->context_, port->number_, &port->port_attr_) == 0)
+        out.push_back({.device = name, .port = std::move(port)});
+    }
+  }
+  if (out.empty())
+    return Error(ErrorCode::kNotFound,
+                 "verbs: this host has no such device; it has: " + list.names());
+  return out;
+}
+
 Result<std::unique_ptr<VerbsPort>> VerbsPort::open(const VerbsOptions& options,
                                                    const DevicePort& wanted) {
   prepare_for_fork();
@@ -153,11 +196,7 @@ Result<std::unique_ptr<VerbsPort>> VerbsPort::open(const VerbsOptions& options,
     const std::string name = ibv_get_device_name(device);
     if (!wanted.device.empty() && name != wanted.device) continue;
     std::unique_ptr<VerbsPort> port(new VerbsPort);
-    port->context_ = ibv_open_device(device);
-    if (port->context_ == nullptr)
-      return Error(ErrorCode::kIo, "verbs: " + name + " cannot be opened: " + explain_open(errno));
-    if (ibv_query_device(port->context_, &port->device_attr_) != 0)
-      return Error(ErrorCode::kIo, "verbs: " + name + " does not answer questions about itself");
+    if (const Status asked = port->open_device(device); !asked.ok()) return asked.error();
     for (std::uint8_t i = 1; i <= port->device_attr_.phys_port_cnt; ++i) {
       if (wanted.port != 0 && i != wanted.port) continue;
       if (wanted.device.empty() && !options.filter.lets(name, i)) continue;

@@ -24,6 +24,13 @@ class VerbsPort {
   // `wanted` empty: the first active port that the options let.
   static Result<std::unique_ptr<VerbsPort>> open(const VerbsOptions& options,
                                                  const DevicePort& wanted);
+  // All that the options name and let, whatever their state: to be asked, not to be used.
+  struct Found {
+    std::string device;
+    std::unique_ptr<VerbsPort> port;  // null: the device cannot be asked
+    std::string trouble{};            // ... because of that
+  };
+  static Result<std::vector<Found>> look(const VerbsOptions& options);
   VerbsPort(const VerbsPort&) = delete;
   VerbsPort& operator=(const VerbsPort&) = delete;
   ~VerbsPort();
@@ -57,6 +64,8 @@ class VerbsPort {
 
  private:
   VerbsPort() = default;
+  // Opens the device and asks it about itself.
+  Status open_device(ibv_device* device);
   Status open_port(const VerbsOptions& options);
 
   ibv_context* context_ = nullptr;

@@ -61,6 +61,31 @@ TEST(ProviderModule, OfAnotherBuildIsRefused) {
   EXPECT_FALSE(check_provider_module(nullptr, "foo").ok());
 }
 
+TEST(ProviderModule, MayDescribeItsDevices) {
+  ProviderModule module = good();
+  const auto silent = describe_devices_of(module, "foo://");
+  ASSERT_TRUE(silent.ok());
+  EXPECT_TRUE(silent.value().empty());
+  module.describe = [](std::string_view url, const ModuleFactSink* facts,
+                       const ModuleErrorSink* sink) {
+    if (url != "foo://") {
+      report(*sink, Error(ErrorCode::kNotFound, "nothing at " + std::string(url)));
+      return false;
+    }
+    const ModuleFact fact{.device = "foo0", .name = "state", .value = "active"};
+    facts->take(facts->to, &fact);
+    return true;
+  };
+  const auto said = describe_devices_of(module, "foo://");
+  ASSERT_TRUE(said.ok());
+  ASSERT_EQ(said.value().size(), 1U);
+  EXPECT_EQ(said.value()[0].device + said.value()[0].name + said.value()[0].value,
+            "foo0stateactive");
+  const auto failed = describe_devices_of(module, "foo://x");
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().message(), "nothing at foo://x");
+}
+
 TEST(ProviderModule, BringsPacketsOrAReliableMediumOrBoth) {
   ProviderModule module = good();
   const auto fabric = open_fabric_of(module, "foo://x");

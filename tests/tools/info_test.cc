@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tools/info/devices.h"
 #include "tools/info/host.h"
 #include "tools/info/system.h"
 
@@ -55,6 +56,19 @@ nlohmann::json example_host() {
              {"mtu", 9000},
              {"speed_mbps", 100000},
              {"addresses", {"10.0.0.1"}}}}}};
+}
+
+TEST(FormatHost, DevicesOfAProviderStandBelowIt) {
+  nlohmann::json host = example_host();
+  host["providers"][0]["devices"] =
+      to_json({{.device = "rxe0 port 1", .name = "state", .value = "active"},
+               {.device = "rxe0 port 1", .name = "MTU", .value = "1024 bytes"},
+               {.device = "rxe1 port 1", .name = "state", .value = "down"}});
+  EXPECT_EQ(host["providers"][0]["devices"].size(), 2U);
+  EXPECT_THAT(format_host(host), HasSubstr("               rxe0 port 1\n"
+                                           "                 state          active\n"
+                                           "                 MTU            1024 bytes\n"
+                                           "               rxe1 port 1\n"));
 }
 
 TEST(FormatHost, ShowsEveryPartOfTheDocument) {

@@ -1,5 +1,6 @@
 // The text form of what describe_host() found.
 #include "absl/strings/str_format.h"
+#include "tools/info/devices.h"
 #include "tools/info/host.h"
 
 namespace spindrift::tools {
@@ -29,6 +30,7 @@ void append_providers(const json& providers, std::string* out) {
     absl::StrAppendFormat(out, "  %-12s %-10s %s\n", text(provider["name"]),
                           is_available ? "ready" : "absent", text(provider["summary"]));
     if (!is_available) absl::StrAppendFormat(out, "  %23s %s\n", "", text(provider["reason"]));
+    if (provider.contains("devices")) append_devices(provider["devices"], 15, out);
   }
 }
 

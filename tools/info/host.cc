@@ -8,6 +8,8 @@
 #include "spindrift/open.h"
 #include "spindrift/version.h"
 
+#include "plugins/provider_modules.h"
+#include "tools/info/devices.h"
 #include "tools/info/system.h"
 
 namespace spindrift::tools {
@@ -34,6 +36,11 @@ json describe_providers(const Registry& registry) {
                    {"summary", provider.summary},
                    {"is_available", status.ok()},
                    {"reason", status.ok() ? "" : status.error().message()}});
+    if (!status.ok()) continue;
+    Url every_device;
+    every_device.scheme = provider.name;
+    const auto facts = describe_devices(every_device);
+    if (facts.ok() && !facts.value().empty()) out.back()["devices"] = to_json(facts.value());
   }
   for (const PlannedProvider& planned : kPlannedProviders) {
     const bool is_known = std::any_of(out.begin(), out.end(),

@@ -8,7 +8,7 @@
 
 namespace spindrift::tools {
 
-// {"version", "providers": [{name, summary, is_available, reason}],
+// {"version", "providers": [{name, summary, is_available, reason, devices: [{name, facts}]}],
 //  "congestion_controls": [{name, summary, needs, parameters: [...], sets: [...]}],
 //  "path_selectors": [{name, summary}], "loss_rules": [{name, summary}],
 //  "cpu": {model, features: {name: bool}}, "limits": [{name, value, wanted, is_enough, remedy}],

@@ -6,6 +6,8 @@
 #include "spindrift/message_fabric.h"
 
 #include "absl/strings/str_format.h"
+#include "plugins/provider_modules.h"
+#include "tools/info/devices.h"
 
 namespace spindrift::tools {
 namespace {
@@ -60,7 +62,9 @@ Result<json> describe_opened(const Registry& registry, std::string_view address)
   const auto provider = registry.find_provider(url.value().scheme);
   if (!provider.ok()) return provider.error();
   json out;
-  if (provider.value()->open_fabric != nullptr) {
+  const bool is_fabric = provider.value()->open_fabric != nullptr &&
+                         (provider.value()->open == nullptr || !asks_for_packets(url.value()));
+  if (is_fabric) {
     const auto fabric = provider.value()->open_fabric(url.value());
     if (!fabric.ok()) return fabric.error();
     out = describe_fabric(*fabric.value());
@@ -70,6 +74,8 @@ Result<json> describe_opened(const Registry& registry, std::string_view address)
     out = describe_packets(*io.value());
   }
   out["provider"] = provider.value()->name;
+  const auto facts = describe_devices(url.value());
+  if (facts.ok() && !facts.value().empty()) out["devices"] = to_json(facts.value());
   return out;
 }
 
@@ -82,6 +88,7 @@ std::string format_opened(const json& opened) {
     absl::StrAppendFormat(&out, "  %-24s %s\n", property["name"].get<std::string>(),
                           value.is_string() ? value.get<std::string>() : value.dump());
   }
+  if (opened.contains("devices")) append_devices(opened["devices"], 2, &out);
   return out;
 }
 

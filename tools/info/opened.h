@@ -9,8 +9,8 @@
 
 namespace spindrift::tools {
 
-// {"provider", "addresses": [...], "properties": [{name, value}]}; opens the address, and closes
-// it.
+// {"provider", "addresses": [...], "properties": [{name, value}], "devices": [{name, facts}]};
+// opens the address, and closes it.
 Result<nlohmann::json> describe_opened(const Registry& registry, std::string_view address);
 
 std::string format_opened(const nlohmann::json& opened);

@@ -49,6 +49,18 @@ TEST(GidChoiceTest, TheRoutableEntryOfTheRoutedProtocolIsChosenAndTheOthersAreEx
             "4 is IPv6");
 }
 
+TEST(GidChoiceTest, EveryEntryHasAScoreAndWhatItLacks) {
+  const std::vector<GidEntry> table = usual_table();
+  const GidRank best = rank_gid(table[3], {});
+  EXPECT_EQ(best.score, kBestGidScore);
+  EXPECT_EQ(best.lacks, "");
+  EXPECT_EQ(to_string(table[3]), "GID 3 (RoCE v2, 10.0.0.1, eth0)");
+  const GidRank worst = rank_gid(table[0], {});
+  EXPECT_EQ(worst.lacks, "not RoCE v2, link-local, IPv6");
+  EXPECT_LT(worst.score, rank_gid(table[1], {}).score);
+  EXPECT_LT(rank_gid(table[1], {}).score, rank_gid(table[4], {}).score);
+}
+
 TEST(GidChoiceTest, ThePeersFamilyDecides) {
   const auto chosen = choose_gid(usual_table(), {.peer = address("[fd00::2]")}, "mlx5_0 port 1");
   ASSERT_TRUE(chosen.ok());

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# RDMA devices of the kernel's (soft-RoCE) in a virtual machine. suites: the contract suite of providers
-# of packets over datagrams, and queue pairs that fail and come back. programs: whole programs through
-# the module, with every byte verified.
-# usage: vm_e2e_test.sh suites FOLDER_OF_TESTS, or vm_e2e_test.sh programs PATH_OF_SPINDRIFT
+# RDMA devices of the kernel's (soft-RoCE) in a virtual machine. suites: the contract suites of providers
+# of packets and of fabrics, and queue pairs that fail and come back. endpoints: the contract suite of
+# endpoints, through the module. programs: whole programs, with every byte verified.
+# usage: vm_e2e_test.sh suites FOLDER_OF_TESTS, vm_e2e_test.sh endpoints FOLDER_OF_TESTS
+#   FOLDER_OF_MODULES, or vm_e2e_test.sh programs PATH_OF_SPINDRIFT
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${1:-}" != --inside ]; then
@@ -23,14 +24,26 @@ fail() {
   failures=$((failures + 1))
 }
 
-if [ "$part" = suites ]; then
-  for suite in verbs_provider_contract_test verbs_fabric_test; do
-    "$3/$suite" >"$out/suite" 2>&1 ||
+# run_suites FOLDER SUITE...: programs of Google Test.
+run_suites() {
+  local folder=$1 suite
+  shift
+  for suite in "$@"; do
+    "$folder/$suite" >"$out/suite" 2>&1 ||
       fail "$suite: $(grep -E -A6 'Failure|FAILED' "$out/suite" | tail -n 60)"
-    grep PASSED "$out/suite"
+    grep -E 'PASSED|tests? ran' "$out/suite"
   done
+}
+case $part in
+suites)
+  run_suites "$3" verbs_provider_contract_test verbs_fabric_contract_test verbs_fabric_test
   exit $((failures > 0))
-fi
+  ;;
+endpoints)
+  SPINDRIFT_MODULES=$4 run_suites "$3" verbs_endpoint_contract_test
+  exit $((failures > 0))
+  ;;
+esac
 
 tool=$3
 await() { # FILE WORD
@@ -59,10 +72,23 @@ run() {
 
 "$tool" info >"$out/info" 2>&1 || fail "info: $(tail -n 3 "$out/info")"
 grep -q 'verbs *ready' "$out/info" || fail "info finds no devices: $(grep -A1 verbs "$out/info")"
+# says DEVICE-OR-EMPTY PATTERN
+says() {
+  "$tool" info ${1:+"$1"} >"$out/info" 2>&1 || fail "info $1: $(tail -n 3 "$out/info")"
+  grep -q -E "$2" "$out/info" || fail "info $1 does not say '$2': $(grep -A20 rxe0 "$out/info")"
+}
+says "" 'rxe1 port 1'
+says verbs://rxe0 'state +active'
+says verbs://rxe0 'link +Ethernet \(RoCE\)'
+says verbs://rxe0 'MTU +4096 bytes'
+says verbs://rxe0 'chosen +GID 1 \(RoCE v2, 10.77.0.1, veth0\), score 63 of 63'
+says verbs://rxe0 'also there +GID 0 .*link-local'
+says 'verbs://rxe0?lanes=4' 'paths, rc +4: each lane'
+says 'verbs://rxe0?transport=ud' '^  paths +1$'
 run "?lanes=4" --op write --size 64K -n 30 --warmup 0 --verify
 run "" --op read --size 100000 -n 20 --warmup 0 --verify
 run "" --op send --size 64 -n 200 --warmup 0 --verify
-SPINDRIFT_PATH_COUNT=1 run "?transport=ud" --op write --size 64K -n 10 --warmup 0 --verify --paths 1
+run "?transport=ud" --op write --size 64K -n 10 --warmup 0 --verify
 
 # Four ranks, two at each device.
 ranks=()
