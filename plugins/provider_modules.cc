@@ -171,7 +171,7 @@ Result<std::vector<DeviceFact>> describe_devices(const Url& url) {
 
 bool asks_for_packets(const Url& url) {
   for (const auto& [key, value] : url.options)
-    if (key == "transport") return value == "ud";
+    if (key == "transport") return value == "ud" || value == "uc";
   return false;
 }
 

@@ -23,7 +23,7 @@ inline bool names_devices(std::string_view scheme) {
   return scheme == "dpdk" || scheme == "verbs";
 }
 
-// Whether an address of a provider that brings both asks for packets: "verbs://auto?transport=ud".
+// Whether an address of a provider that brings both asks for packets: transport=ud, or uc.
 bool asks_for_packets(const Url& url);
 
 // What to open an endpoint with, and what to listen on, when a user says where to listen: options

@@ -15,10 +15,14 @@ constexpr std::size_t kIpv4Source = kIpv4At + 12;
 constexpr std::size_t kIpv4Class = kIpv4At + 1;
 constexpr std::size_t kIpv6Source = 8;
 
+bool is_queue_pair(std::uint32_t number) {
+  return number > 1 && number < 0xffffff;
+}
+
 }  // namespace
 
-std::array<std::byte, kDatagramCardBytes> encode(const DatagramCard& card) {
-  std::array<std::byte, kDatagramCardBytes> out{};
+std::vector<std::byte> encode(const DatagramCard& card) {
+  std::vector<std::byte> out(kDatagramCardBytes + 4 * card.lanes.size());
   ByteWriter to(out);
   to.u32(kMagic);
   to.u16(kVersion);
@@ -29,11 +33,15 @@ std::array<std::byte, kDatagramCardBytes> encode(const DatagramCard& card) {
   to.u32(card.key);
   to.put(std::as_bytes(std::span(card.gid)));
   to.u16(card.lid);
+  to.u16(static_cast<std::uint16_t>(card.lanes.size()));
+  to.u32(0);
+  for (const std::uint32_t lane : card.lanes)
+    to.u32(lane);
   return out;
 }
 
 std::optional<DatagramCard> parse_datagram_card(std::span<const std::byte> bytes) {
-  if (bytes.size() != kDatagramCardBytes) return std::nullopt;
+  if (bytes.size() < kDatagramCardBytes) return std::nullopt;
   ByteReader from(bytes);
   if (from.u32() != kMagic || from.u16() != kVersion) return std::nullopt;
   DatagramCard card;
@@ -46,9 +54,15 @@ std::optional<DatagramCard> parse_datagram_card(std::span<const std::byte> bytes
   const auto gid = from.take(card.gid.size());
   std::memcpy(card.gid.data(), gid.data(), gid.size());
   card.lid = from.u16();
-  const bool is_sound = is_answer <= 1 && card.mtu >= 1 && card.mtu <= 5 && card.queue_pair > 1 &&
-                        card.queue_pair < 0xffffff;
-  if (!is_sound) return std::nullopt;
+  const std::size_t lanes = from.u16();
+  static_cast<void>(from.u32());
+  if (lanes > kMaxVerbsLanes || bytes.size() != kDatagramCardBytes + 4 * lanes) return std::nullopt;
+  for (std::size_t i = 0; i < lanes; ++i)
+    card.lanes.push_back(from.u32());
+  const bool has_pairs = lanes == 0
+                             ? is_queue_pair(card.queue_pair)
+                             : std::all_of(card.lanes.begin(), card.lanes.end(), is_queue_pair);
+  if (is_answer > 1 || card.mtu < 1 || card.mtu > 5 || !has_pairs) return std::nullopt;
   return card;
 }
 

@@ -10,6 +10,7 @@
 // After the socket headers: it needs their types.
 #include <linux/errqueue.h>
 
+#include "providers/verbs/flow_label.h"
 #include "providers/verbs/socket_address.h"
 #include "transport/base/random.h"
 
@@ -21,7 +22,9 @@ constexpr Duration kAskAgain = std::chrono::seconds(1);  // one that is in use
 constexpr Duration kUnused = std::chrono::seconds(60);   // is forgotten
 constexpr std::uint32_t kQuestions = 25;                 // before one is given up
 constexpr std::size_t kMostNeighbors = 65536;            // strangers make no more
+constexpr std::size_t kMostQueuePairs = 4096;            // ... nor more of these
 constexpr std::size_t kDatagramsAtOnce = 32;
+constexpr Duration kBetweenMendings = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -45,18 +48,40 @@ void DatagramNeighbors::forget_ways(DatagramNeighbor& neighbor) {
   neighbor.ways.clear();
 }
 
-DatagramNeighbor& DatagramNeighbors::add(std::uint16_t rail, const NetAddress& address) {
-  auto& holder = neighbors_[{.rail = rail, .address = address}];
+DatagramNeighbor& DatagramNeighbors::add(std::uint16_t number, const NetAddress& address,
+                                         DatagramRail& rail) {
+  auto& holder = neighbors_[{.rail = number, .address = address}];
   if (!holder) {
     holder = std::make_unique<DatagramNeighbor>();
     holder->address = address;
-    holder->rail = rail;
+    holder->rail = number;
+    make_lanes(*holder, rail);
   }
   return *holder;
 }
 
-void DatagramNeighbors::ask(DatagramNeighbor& neighbor, const DatagramRail& rail, Time now) {
+// As many as the device gives, of those that the options ask for.
+void DatagramNeighbors::make_lanes(DatagramNeighbor& neighbor, DatagramRail& rail) {
+  neighbor.label_base = random_u64();
+  while (neighbor.lanes.size() < rail.lanes()) {
+    auto lane = rail.make_lane();
+    if (!lane.ok()) return;
+    senders_[sender_key(neighbor.rail, lane.value()->queue_pair())] = {
+        .neighbor = &neighbor, .lane = static_cast<std::uint16_t>(neighbor.lanes.size())};
+    neighbor.lanes.push_back(std::move(lane).value());
+  }
+}
+
+DatagramCard DatagramNeighbors::card_for(const DatagramNeighbor& neighbor,
+                                         const DatagramRail& rail) {
   DatagramCard card = rail.card();
+  for (const auto& lane : neighbor.lanes)
+    card.lanes.push_back(lane->queue_pair());
+  return card;
+}
+
+void DatagramNeighbors::ask(DatagramNeighbor& neighbor, const DatagramRail& rail, Time now) {
+  DatagramCard card = card_for(neighbor, rail);
   if (neighbor.nonce == 0) neighbor.nonce = random_u64() | 1;
   card.nonce = neighbor.nonce;
   const auto bytes = encode(card);
@@ -72,17 +97,22 @@ DatagramNeighbor& DatagramNeighbors::find(std::uint16_t rail, const NetAddress& 
                                           std::span<const std::unique_ptr<DatagramRail>> rails,
                                           Time now) {
   if (last_ == nullptr || last_->rail != rail || last_->address != address) {
-    last_ = &add(rail, address);
+    last_ = &add(rail, address, *rails[rail]);
     if (!last_->is_known && last_->questions == 0) ask(*last_, *rails[rail], now);
   }
   last_->used = now;
   return *last_;
 }
 
-const DatagramNeighbor* DatagramNeighbors::sender(std::uint16_t rail,
-                                                  std::uint32_t queue_pair) const {
+DatagramNeighbors::Sender DatagramNeighbors::sender(std::uint16_t rail,
+                                                    std::uint32_t queue_pair) const {
   const auto found = senders_.find(sender_key(rail, queue_pair));
-  return found == senders_.end() ? nullptr : found->second;
+  return found == senders_.end() ? Sender{} : found->second;
+}
+
+void DatagramNeighbors::fail_lane(std::uint16_t rail, std::uint32_t queue_pair) {
+  const Sender found = sender(rail, queue_pair);
+  if (found.neighbor != nullptr) found.neighbor->lanes[found.lane]->fail();
 }
 
 ibv_ah* DatagramNeighbors::way(DatagramNeighbor& neighbor, const DatagramRail& rail,
@@ -104,23 +134,72 @@ ibv_ah* DatagramNeighbors::way(DatagramNeighbor& neighbor, const DatagramRail& r
   return handle;
 }
 
-void DatagramNeighbors::learn(DatagramNeighbor& neighbor, const DatagramCard& card, Time now) {
+bool DatagramNeighbors::connect(DatagramNeighbor& neighbor, std::size_t lane, DatagramRail& rail) {
+  const DatagramCard& theirs = neighbor.card;
+  return rail
+      .connect(
+          *neighbor.lanes[lane],
+          {.gid = theirs.gid,
+           .lid = theirs.lid,
+           .queue_pair = theirs.lanes[lane],
+           .mtu = std::min(rail.port().mtu(), mtu_bytes(theirs.mtu)),
+           .flow_label = rail.port().is_infiniband() ? 0 : flow_label(neighbor.label_base, lane),
+           .gid_index = rail.gid_index()})
+      .ok();
+}
+
+bool DatagramNeighbors::learn(DatagramNeighbor& neighbor, const DatagramCard& card,
+                              DatagramRail& rail, Time now) {
   const bool is_same = neighbor.is_known && neighbor.card.queue_pair == card.queue_pair &&
                        neighbor.card.key == card.key && neighbor.card.gid == card.gid &&
-                       neighbor.card.lid == card.lid;
+                       neighbor.card.lid == card.lid && neighbor.card.lanes == card.lanes;
   neighbor.confirmed = now;
-  if (is_same) return;
-  if (neighbor.is_known) senders_.erase(sender_key(neighbor.rail, neighbor.card.queue_pair));
+  if (is_same) return true;
+  const bool is_shared = rail.lanes() == 0;
+  if (neighbor.is_known && is_shared)
+    senders_.erase(sender_key(neighbor.rail, neighbor.card.queue_pair));
   forget_ways(neighbor);
   neighbor.card = card;
   neighbor.is_known = true;
-  senders_[sender_key(neighbor.rail, card.queue_pair)] = &neighbor;
+  if (is_shared) {
+    senders_[sender_key(neighbor.rail, card.queue_pair)] = {.neighbor = &neighbor};
+    return true;
+  }
+  neighbor.paths = std::min(neighbor.lanes.size(), card.lanes.size());
+  for (std::size_t i = 0; i < neighbor.paths; ++i)
+    neighbor.is_known = connect(neighbor, i, rail) && neighbor.is_known;
+  neighbor.is_known = neighbor.is_known && neighbor.paths != 0;
+  return neighbor.is_known;
 }
 
-void DatagramNeighbors::hear(std::uint16_t rail, const DatagramRail& own, Time now,
+// What its device gave up works again, from the next packet on.
+void DatagramNeighbors::mend(DatagramNeighbor& neighbor, DatagramRail& rail, Time now) {
+  if (!neighbor.is_known || now - neighbor.mended < kBetweenMendings) return;
+  for (std::size_t i = 0; i < neighbor.paths; ++i) {
+    if (!neighbor.lanes[i]->has_failed()) continue;
+    neighbor.mended = now;
+    if (connect(neighbor, i, rail))
+      ++mended_;
+    else
+      neighbor.lanes[i]->fail();
+  }
+}
+
+void DatagramNeighbors::answer(const DatagramNeighbor& neighbor, std::uint64_t nonce,
+                               const DatagramRail& rail) {
+  DatagramCard card = card_for(neighbor, rail);
+  card.is_answer = true;
+  card.nonce = nonce;
+  const auto said = encode(card);
+  SocketAddress to = to_socket_address(neighbor.address);
+  static_cast<void>(
+      ::sendto(rail.socket(), said.data(), said.size(), MSG_DONTWAIT, to.get(), to.bytes));
+}
+
+void DatagramNeighbors::hear(std::uint16_t rail, DatagramRail& own, Time now,
                              std::vector<DatagramNeighbor*>& known, std::vector<IoError>& errors) {
   for (std::size_t i = 0; i < kDatagramsAtOnce; ++i) {
-    std::array<std::byte, kDatagramCardBytes + 1> bytes;
+    std::array<std::byte, kMaxDatagramCardBytes + 1> bytes;
     SocketAddress from;
     const ssize_t count =
         ::recvfrom(own.socket(), bytes.data(), bytes.size(), MSG_DONTWAIT, from.get(), &from.bytes);
@@ -128,24 +207,25 @@ void DatagramNeighbors::hear(std::uint16_t rail, const DatagramRail& own, Time n
     const auto card = parse_datagram_card(std::span(bytes).first(static_cast<std::size_t>(count)));
     if (!card) continue;
     const NetAddress address = to_net_address(from);
-    if (!card->is_answer) {
-      if (neighbors_.size() >= kMostNeighbors) continue;
-      DatagramCard answer = own.card();
-      answer.is_answer = true;
-      answer.nonce = card->nonce;
-      const auto said = encode(answer);
-      static_cast<void>(
-          ::sendto(own.socket(), said.data(), said.size(), MSG_DONTWAIT, from.get(), from.bytes));
-    }
-    DatagramNeighbor& neighbor = add(rail, address);
+    const bool is_known = neighbors_.contains({.rail = rail, .address = address});
+    const bool is_full =
+        neighbors_.size() >= kMostNeighbors || neighbors_.size() * own.lanes() >= kMostQueuePairs;
+    if (!is_known && (card->is_answer || is_full)) continue;
+    DatagramNeighbor& neighbor = add(rail, address, own);
     if (card->is_answer && (neighbor.nonce == 0 || card->nonce != neighbor.nonce)) continue;
     if (card->is_answer) {
       neighbor.nonce = 0;
       neighbor.questions = 0;
+    } else {
+      neighbor.used = now;
     }
-    if (!card->is_answer) neighbor.used = now;
-    learn(neighbor, *card, now);
-    if (!neighbor.held.empty()) known.push_back(&neighbor);
+    const bool is_of_our_kind = card->lanes.empty() == (own.lanes() == 0);
+    if (!is_of_our_kind) ++of_other_transport_;
+    const bool has_way = is_of_our_kind && learn(neighbor, *card, own, now);
+    if (!card->is_answer) answer(neighbor, card->nonce, own);
+    if (!has_way)
+      errors.push_back({.kind = IoError::Kind::kPortUnreachable, .to = address, .rail = rail});
+    if (has_way && !neighbor.held.empty()) known.push_back(&neighbor);
   }
   hear_errors(rail, own, errors);
 }
@@ -174,11 +254,20 @@ void DatagramNeighbors::hear_errors(std::uint16_t rail, const DatagramRail& own,
   }
 }
 
+void DatagramNeighbors::forget(DatagramNeighbor& neighbor, DatagramRail& rail) {
+  std::erase_if(senders_,
+                [&neighbor](const auto& entry) { return entry.second.neighbor == &neighbor; });
+  forget_ways(neighbor);
+  for (auto& lane : neighbor.lanes)
+    rail.end_lane(std::move(lane));
+}
+
 void DatagramNeighbors::tend(std::span<const std::unique_ptr<DatagramRail>> rails, Time now,
                              std::vector<DatagramRail::Outgoing>& lost,
                              std::vector<IoError>& errors) {
   for (auto at = neighbors_.begin(); at != neighbors_.end();) {
     DatagramNeighbor& one = *at->second;
+    mend(one, *rails[one.rail], now);
     const bool is_wanted = !one.held.empty() || now - one.used < kAskAgain;
     const Duration pause = one.is_known ? kAskAgain : kFirstAsk;
     if (is_wanted && now - std::max(one.asked, one.confirmed) >= pause) {
@@ -197,11 +286,7 @@ void DatagramNeighbors::tend(std::span<const std::unique_ptr<DatagramRail>> rail
       continue;
     }
     if (last_ == &one) last_ = nullptr;
-    if (one.is_known) {
-      const auto sender = senders_.find(sender_key(one.rail, one.card.queue_pair));
-      if (sender != senders_.end() && sender->second == &one) senders_.erase(sender);
-    }
-    forget_ways(one);
+    forget(one, *rails[one.rail]);
     at = neighbors_.erase(at);
   }
 }

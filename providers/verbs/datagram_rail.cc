@@ -16,16 +16,18 @@
 namespace spindrift {
 namespace {
 
-constexpr std::uint32_t kSignalEvery = 16;
-constexpr std::size_t kChain = 32;
+constexpr std::size_t kChain = DatagramLane::kChain;
 constexpr std::uint32_t kPostAtOnce = 32;
+// Also what lanes that ended have left there.
+constexpr int kSentCapacity = 4 * static_cast<int>(DatagramLane::kSends);
 // The highest bit would make it a privileged one.
 constexpr std::uint32_t kKeyMask = 0x7fffffff;
 
 }  // namespace
 
 DatagramRail::~DatagramRail() {
-  if (pair_ != nullptr) ibv_destroy_qp(pair_);
+  shared_.reset();
+  if (buffers_ != nullptr) ibv_destroy_srq(buffers_);
   if (sent_ != nullptr) ibv_destroy_cq(sent_);
   if (received_ != nullptr) {
     static_cast<void>(arm());  // acknowledges what is left
@@ -37,8 +39,10 @@ DatagramRail::~DatagramRail() {
 Status DatagramRail::open(const VerbsPorts& ports, std::size_t port, const VerbsOptions& options,
                           NetAddress& address, const Registrations& out) {
   port_ = ports[port].get();
+  options_ = &options;
   port_index_ = port;
   out_key_ = out.local_key(port);
+  lanes_ = options.transport == VerbsTransport::kUc ? options.lanes : 0;
   is_ipv4_ = address.family == 4;
   gid_ = port_->is_infiniband() ? port_->gid().entry.gid : gid_of(address);
   const auto index = port_->index_of(gid_);
@@ -55,10 +59,10 @@ Status DatagramRail::open(const VerbsPorts& ports, std::size_t port, const Verbs
   auto keys = Registrations::make(ports, in_.bytes(), IBV_ACCESS_LOCAL_WRITE);
   if (!keys.ok()) return keys.error();
   in_keys_ = std::move(keys).value();
-  order_.resize(kSends);
   for (std::uint32_t i = 0; i < kReceives; ++i)
     idle_.push_back(i);
-  status = open_queue_pair(options);
+  status = open_queues();
+  if (status.ok()) status = lanes_ == 0 ? open_shared_lane() : open_shared_buffers();
   if (status.ok()) post_buffers();
   return status;
 }
@@ -83,101 +87,102 @@ Status DatagramRail::open_socket(NetAddress& address) {
   return ok_status();
 }
 
-Status DatagramRail::set_state(ibv_qp_attr& to, int mask, const char* step) {
-  const int error = ibv_modify_qp(pair_, &to, mask | IBV_QP_STATE);
-  if (error == 0) return ok_status();
-  return Error(ErrorCode::kIo, "verbs: " + port_->describe() + " could not " + step +
-                                   " a datagram queue pair: " + in_words(error));
-}
-
-Status DatagramRail::open_queue_pair(const VerbsOptions& options) {
+Status DatagramRail::open_queues() {
   channel_ = ibv_create_comp_channel(port_->context());
   if (channel_ != nullptr) {
     ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
-    sent_ = ibv_create_cq(port_->context(), kSends, nullptr, nullptr, 0);
+    sent_ = ibv_create_cq(port_->context(), kSentCapacity, nullptr, nullptr, 0);
     received_ = ibv_create_cq(port_->context(), kReceives, nullptr, channel_, 0);
   }
   if (sent_ == nullptr || received_ == nullptr)
     return Error(ErrorCode::kNoMemory,
                  "verbs: " + port_->describe() + " makes no completion queue: " + in_words(errno));
-  ibv_qp_init_attr wish{};
-  wish.send_cq = sent_;
-  wish.recv_cq = received_;
-  wish.qp_type = IBV_QPT_UD;
-  wish.cap = {.max_send_wr = kSends,
-              .max_recv_wr = kReceives,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
-  pair_ = ibv_create_qp(port_->domain(), &wish);
-  if (pair_ == nullptr)
-    return Error(ErrorCode::kNoMemory, "verbs: " + port_->describe() +
-                                           " makes no datagram queue pair: " + in_words(errno) +
-                                           "; " + memory_lock_advice(0));
+  return ok_status();
+}
+
+Status DatagramRail::open_shared_lane() {
   key_ = static_cast<std::uint32_t>(random_u64()) & kKeyMask;
-  ibv_qp_attr to{};
-  to.qp_state = IBV_QPS_INIT;
-  to.pkey_index = static_cast<std::uint16_t>(options.pkey_index);
-  to.port_num = port_->number();
-  to.qkey = key_;
-  Status status = set_state(to, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "initialise");
-  to.qp_state = IBV_QPS_RTR;
-  if (status.ok()) status = set_state(to, 0, "open");
-  to.qp_state = IBV_QPS_RTS;
-  if (status.ok()) status = set_state(to, IBV_QP_SQ_PSN, "open");
-  return status;
+  shared_ = std::make_unique<DatagramLane>();
+  lane_of_[0] = shared_.get();
+  return shared_->make(*port_, *options_,
+                       {.type = IBV_QPT_UD,
+                        .sent = sent_,
+                        .received = received_,
+                        .receives = kReceives,
+                        .key = key_});
+}
+
+Status DatagramRail::open_shared_buffers() {
+  ibv_srq_init_attr wish{};
+  wish.attr.max_wr = kReceives;
+  wish.attr.max_sge = 1;
+  buffers_ = ibv_create_srq(port_->domain(), &wish);
+  if (buffers_ != nullptr) return ok_status();
+  return Error(ErrorCode::kUnsupported, "verbs: " + port_->describe() +
+                                            " makes no shared receive queue, which transport=uc "
+                                            "needs: " +
+                                            in_words(errno) + "; use transport=ud");
+}
+
+Result<std::unique_ptr<DatagramLane>> DatagramRail::make_lane() {
+  auto lane = std::make_unique<DatagramLane>();
+  const std::uint32_t number = ++lanes_made_;
+  const Status made = lane->make(*port_, *options_,
+                                 {.type = IBV_QPT_UC,
+                                  .sent = sent_,
+                                  .received = received_,
+                                  .buffers = buffers_,
+                                  .number = number});
+  if (!made.ok()) return made.error();
+  lane_of_[number] = lane.get();
+  return lane;
+}
+
+void DatagramRail::end_lane(std::unique_ptr<DatagramLane> lane) {
+  lane_of_.erase(lane->number());
+  lane->forget_under_way(freed_);
 }
 
 DatagramCard DatagramRail::card() const {
-  return {.queue_pair = pair_->qp_num,
-          .key = key_,
-          .gid = gid_,
-          .lid = port_->attributes().lid,
-          .mtu = mtu_code(port_->mtu())};
+  DatagramCard card{.key = key_, .gid = gid_, .lid = port_->attributes().lid};
+  if (shared_) card.queue_pair = shared_->queue_pair();
+  card.mtu = mtu_code(port_->mtu());
+  return card;
 }
 
+// Packets of one lane stay in order; lanes do not care for each other.
 void DatagramRail::post(std::span<const Outgoing> packets) {
-  std::array<ibv_send_wr, kChain> requests;
-  std::array<ibv_sge, kChain> pieces;
-  while (!packets.empty()) {
-    const std::size_t count = std::min(packets.size(), kChain);
-    for (std::size_t i = 0; i < count; ++i) {
-      const Outgoing& one = packets[i];
-      pieces[i] = {.addr = reinterpret_cast<std::uintptr_t>(one.bytes.bytes),
-                   .length = one.bytes.length,
-                   .lkey = out_key_};
-      ibv_send_wr& request = requests[i];
-      request = {};
-      request.wr_id = posted_;
-      request.sg_list = &pieces[i];
-      request.num_sge = one.bytes.length == 0 ? 0 : 1;
-      request.opcode = IBV_WR_SEND;
-      request.wr.ud.ah = one.to;
-      request.wr.ud.remote_qpn = one.queue_pair;
-      request.wr.ud.remote_qkey = one.key;
-      if (++since_signal_ == kSignalEvery) {
-        request.send_flags = IBV_SEND_SIGNALED;
-        since_signal_ = 0;
-      }
-      if (i != 0) requests[i - 1].next = &request;
-      order_[posted_++ % kSends] = one.slot;
-      ++under_way_;
+  std::array<const Outgoing*, kChain> chain{};
+  for (std::size_t first = 0; first < packets.size(); ++first) {
+    DatagramLane* const lane = packets[first].by;
+    const auto is_of_lane = [lane](const Outgoing& one) { return one.by == lane; };
+    const auto before = packets.first(first);
+    const bool is_done = std::any_of(before.begin(), before.end(), is_of_lane);
+    if (is_done) continue;
+    std::size_t count = 0;
+    for (const Outgoing& one : packets.subspan(first)) {
+      if (!is_of_lane(one)) continue;
+      chain[count++] = &one;
+      if (count < kChain) continue;
+      lane->post(chain, out_key_);
+      count = 0;
     }
-    ibv_send_wr* bad = nullptr;
-    // What the device does not take is lost, like any datagram: its slots come back with the next.
-    static_cast<void>(ibv_post_send(pair_, requests.data(), &bad));
-    packets = packets.subspan(count);
+    if (count != 0) lane->post(std::span(chain).first(count), out_key_);
   }
 }
 
 void DatagramRail::take_sent(std::vector<std::uint32_t>& slots) {
   std::array<ibv_wc, 16> done;
   const int count = ibv_poll_cq(sent_, static_cast<int>(done.size()), done.data());
-  for (int i = 0; i < count; ++i)
-    while (ended_ <= done[static_cast<std::size_t>(i)].wr_id) {
-      slots.push_back(order_[ended_++ % kSends]);
-      --under_way_;
-    }
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& one = done[static_cast<std::size_t>(i)];
+    const auto found = lane_of_.find(DatagramLane::number_of(one.wr_id));
+    if (found == lane_of_.end()) continue;  // of a lane that has ended
+    found->second->on_sent(one.wr_id, slots);
+    if (one.status != IBV_WC_SUCCESS) found->second->fail();
+  }
+  slots.insert(slots.end(), freed_.begin(), freed_.end());
+  freed_.clear();
 }
 
 std::size_t DatagramRail::poll(std::span<ibv_wc> out) {
@@ -218,7 +223,8 @@ void DatagramRail::post_buffers() {
       if (count != 0) requests[count - 1].next = &requests[count];
     }
     ibv_recv_wr* bad = nullptr;
-    static_cast<void>(ibv_post_recv(pair_, requests.data(), &bad));
+    static_cast<void>(shared_ ? ibv_post_recv(shared_->pair(), requests.data(), &bad)
+                              : ibv_post_srq_recv(buffers_, requests.data(), &bad));
   }
 }
 

@@ -1,9 +1,11 @@
 #pragma once
-// One local address of datagrams: a UD queue pair with its buffers, and the UDP socket of the same
-// address where others ask for it. Internal to providers/verbs.
+// One local address of packets: its queue pairs with their buffers, and the UDP socket of the same
+// address where others ask for them. UD: one queue pair for all neighbors. UC: several for each,
+// which take buffers from one shared receive queue. Internal to providers/verbs.
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include <infiniband/verbs.h>
@@ -12,21 +14,15 @@
 #include "spindrift/result.h"
 
 #include "providers/verbs/datagram_card.h"
+#include "providers/verbs/datagram_lane.h"
 #include "providers/verbs/registered_memory.h"
 #include "providers/verbs/verbs_port.h"
 #include "transport/base/unique_fd.h"
 
 namespace spindrift {
 
-// A packet on its way out: provider memory, header first.
-struct DatagramSlot {
-  std::byte* bytes = nullptr;
-  std::uint32_t length = 0;
-};
-
 class DatagramRail {
  public:
-  static constexpr std::uint32_t kSends = 256;
   static constexpr std::uint32_t kReceives = 1024;
 
   DatagramRail() = default;
@@ -43,22 +39,26 @@ class DatagramRail {
   int channel() const { return channel_->fd; }
   std::uint8_t gid_index() const { return gid_index_; }
   bool is_ipv4() const { return is_ipv4_; }
-  // Of ours, for questions and answers.
+  // Queue pairs per neighbor; 0: one for all (UD).
+  std::uint32_t lanes() const { return lanes_; }
+  // Of ours, for questions and answers; UC: with the lanes that the neighbor has.
   DatagramCard card() const;
 
-  // Packets that may be posted; the id comes back from take_sent() when they have left.
-  std::size_t room() const { return kSends - under_way_; }
-  struct Outgoing {
-    ibv_ah* to = nullptr;
-    std::uint32_t queue_pair = 0;
-    std::uint32_t key = 0;
-    std::uint32_t slot = 0;
-    DatagramSlot bytes{};
-  };
-  // One doorbell.
+  // UC: not connected yet.
+  Result<std::unique_ptr<DatagramLane>> make_lane();
+  // What was under way is forgotten.
+  void end_lane(std::unique_ptr<DatagramLane> lane);
+  DatagramLane& shared_lane() { return *shared_; }  // UD
+
+  using Outgoing = OutgoingDatagram;
+  // A doorbell for each lane among them.
   void post(std::span<const Outgoing> packets);
   // Slots that are free again.
   void take_sent(std::vector<std::uint32_t>& slots);
+  // Connects a lane of UC, or connects it anew.
+  Status connect(DatagramLane& lane, const DatagramLane::Peer& peer) {
+    return lane.connect(peer, freed_);
+  }
 
   // A prefix of `out`. Finding none, it sees to it that channel() becomes readable with the next.
   std::size_t poll(std::span<ibv_wc> out);
@@ -69,18 +69,21 @@ class DatagramRail {
 
  private:
   Status open_socket(NetAddress& address);
-  Status open_queue_pair(const VerbsOptions& options);
-  Status set_state(ibv_qp_attr& to, int mask, const char* step);
+  Status open_queues();
+  Status open_shared_lane();
+  Status open_shared_buffers();
   void post_buffers();
   bool arm();
 
   VerbsPort* port_ = nullptr;
+  const VerbsOptions* options_ = nullptr;
   std::size_t port_index_ = 0;
   UniqueFd socket_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* sent_ = nullptr;
   ibv_cq* received_ = nullptr;
-  ibv_qp* pair_ = nullptr;
+  std::unique_ptr<DatagramLane> shared_;  // UD
+  ibv_srq* buffers_ = nullptr;            // UC
   GidBytes gid_{};
   std::uint8_t gid_index_ = 0;
   bool is_ipv4_ = true;
@@ -91,11 +94,10 @@ class DatagramRail {
   OwnPages in_;
   Registrations in_keys_;
   std::vector<std::uint32_t> idle_;  // buffers
-  std::uint32_t under_way_ = 0;
-  std::uint32_t since_signal_ = 0;
-  std::vector<std::uint32_t> order_;  // slots as they were posted
-  std::uint64_t posted_ = 0;
-  std::uint64_t ended_ = 0;
+  std::uint32_t lanes_ = 0;
+  std::uint32_t lanes_made_ = 0;
+  std::unordered_map<std::uint32_t, DatagramLane*> lane_of_;  // by the number in completions
+  std::vector<std::uint32_t> freed_;  // slots of lanes that ended or were connected anew
 };
 
 }  // namespace spindrift

@@ -286,7 +286,7 @@ void VerbsFabric::on_frame(VerbsPeer& peer, const VerbsFrame& frame) {
       return;
     case VerbsFrameKind::kRefuse:
     case VerbsFrameKind::kNoUse:
-      if (peer.phase != Phase::kCalling) break;
+      if (peer.phase != Phase::kCalling && peer.phase != Phase::kProbing) break;
       on_refusal(peer, frame);
       return;
     case VerbsFrameKind::kConfirm:

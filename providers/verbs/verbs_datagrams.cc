@@ -20,7 +20,7 @@
 namespace spindrift {
 namespace {
 
-constexpr std::uint32_t kSlots = DatagramRail::kSends;
+constexpr std::uint32_t kSlots = DatagramLane::kSends;
 constexpr std::size_t kMostHeld = kSlots;  // packets, for one whose queue pair is not known yet
 constexpr Duration kBetweenLooks = std::chrono::milliseconds(1);
 // Turns without a packet, after which the sockets are looked at.
@@ -63,8 +63,9 @@ class VerbsDatagrams final : public PacketIo {
   void take_device_events();
   // Where a packet goes; false: nowhere for now.
   bool route(const TxPacket& packet, DatagramRail::Outgoing& out);
-  bool fill_way(DatagramNeighbor& neighbor, std::uint8_t traffic_class,
-                DatagramRail::Outgoing& out);
+  bool fill_way(DatagramNeighbor& neighbor, DatagramRail::Outgoing& out);
+  bool read_header(const DatagramRail& rail, const DatagramNeighbor& neighbor, const ibv_wc& done,
+                   RxPacket& out) const;
   bool translate(std::uint16_t rail, const ibv_wc& done, RxPacket& out);
   void give_up(const DatagramRail::Outgoing& packet);
   void send_held();
@@ -132,7 +133,10 @@ Status VerbsDatagrams::open() {
   caps_.frame_overhead_bytes = kFrameOverhead;
   caps_.receive_buffer_bytes = std::uint64_t{DatagramRail::kReceives} * largest;
   caps_.link_rate = Rate::bits_per_second(rate);
-  caps_.has_ecn = is_ethernet;
+  const bool is_connected = options_.transport == VerbsTransport::kUc;
+  caps_.entropies = static_cast<std::uint16_t>(is_connected ? options_.lanes : 1);
+  // What is received by connected queue pairs comes without its IP header.
+  caps_.has_ecn = is_ethernet && !is_connected;
   caps_.copies_on_send = true;
   return ok_status();
 }
@@ -209,8 +213,9 @@ std::uint32_t VerbsDatagrams::max_packet_bytes(std::uint16_t rail,
 Status VerbsDatagrams::open_entropies(std::uint16_t rail, std::uint16_t count) {
   SPINDRIFT_CHECK(rail < rails_.size());
   if (count <= caps_.entropies) return ok_status();
-  return Error(ErrorCode::kInvalidArgument,
-               std::to_string(count) + " paths asked for; datagrams of verbs have one");
+  return Error(ErrorCode::kInvalidArgument, std::to_string(count) + " paths asked for; transport=" +
+                                                std::string(to_string(options_.transport)) +
+                                                " has " + std::to_string(caps_.entropies));
 }
 
 std::size_t VerbsDatagrams::reserve(std::span<TxPacket> out) {
@@ -235,12 +240,16 @@ void VerbsDatagrams::give_up(const DatagramRail::Outgoing& packet) {
   free_slots_.push_back(packet.slot);
 }
 
-bool VerbsDatagrams::fill_way(DatagramNeighbor& neighbor, std::uint8_t traffic_class,
-                              DatagramRail::Outgoing& out) {
-  const DatagramRail& rail = *rails_[neighbor.rail];
+bool VerbsDatagrams::fill_way(DatagramNeighbor& neighbor, DatagramRail::Outgoing& out) {
+  DatagramRail& rail = *rails_[neighbor.rail];
+  if (rail.lanes() != 0) {
+    out.by = neighbor.lanes[out.entropy % neighbor.paths].get();
+    return !out.by->has_failed();
+  }
+  out.by = &rail.shared_lane();
   out.queue_pair = neighbor.card.queue_pair;
   out.key = neighbor.card.key;
-  out.to = neighbors_.way(neighbor, rail, traffic_class,
+  out.to = neighbors_.way(neighbor, rail, out.traffic_class,
                           static_cast<std::uint8_t>(options_.service_level));
   return out.to != nullptr;
 }
@@ -256,11 +265,12 @@ bool VerbsDatagrams::route(const TxPacket& packet, DatagramRail::Outgoing& out) 
     give_up(out);
     return false;
   }
-  const auto traffic_class = static_cast<std::uint8_t>(
+  out.entropy = packet.entropy;
+  out.traffic_class = static_cast<std::uint8_t>(
       (packet.dscp != 0 ? packet.dscp << 2 : options_.traffic_class & ~std::uint32_t{kEcnMask}) |
       static_cast<std::uint8_t>(packet.ecn));
   if (neighbor.is_known) {
-    if (fill_way(neighbor, traffic_class, out)) return true;
+    if (fill_way(neighbor, out)) return true;
     give_up(out);
     return false;
   }
@@ -268,7 +278,6 @@ bool VerbsDatagrams::route(const TxPacket& packet, DatagramRail::Outgoing& out) 
     give_up(out);
     return false;
   }
-  out.key = traffic_class;  // until its own is known
   neighbor.held.push_back(out);
   return false;
 }
@@ -310,8 +319,7 @@ void VerbsDatagrams::send_held() {
   for (DatagramNeighbor* const neighbor : known_) {
     batch_.clear();
     for (DatagramRail::Outgoing& one : neighbor->held) {
-      const auto traffic_class = static_cast<std::uint8_t>(one.key);
-      if (fill_way(*neighbor, traffic_class, one))
+      if (fill_way(*neighbor, one))
         batch_.push_back(one);
       else
         give_up(one);
@@ -356,25 +364,37 @@ void VerbsDatagrams::look_around() {
   take_device_events();
 }
 
-// False: from nobody that we know, or from somewhere else than it says.
+// Of a datagram. False: it comes from somewhere else than it says.
+bool VerbsDatagrams::read_header(const DatagramRail& rail, const DatagramNeighbor& neighbor,
+                                 const ibv_wc& done, RxPacket& out) const {
+  if (done.byte_len < kDatagramHeaderBytes) return false;
+  const std::span<const std::byte> bytes = rail.buffer(static_cast<std::uint32_t>(done.wr_id));
+  out.bytes = bytes.subspan(kDatagramHeaderBytes, done.byte_len - kDatagramHeaderBytes);
+  if ((done.wc_flags & IBV_WC_GRH) == 0) return done.slid == neighbor.card.lid;
+  const DatagramHeader header = parse_datagram_header(bytes, rail.is_ipv4());
+  out.ecn = static_cast<Ecn>(header.traffic_class & kEcnMask);
+  out.dscp = header.traffic_class >> 2;
+  return header.source == neighbor.card.gid;
+}
+
+// False: from nobody that we know.
 bool VerbsDatagrams::translate(std::uint16_t rail, const ibv_wc& done, RxPacket& out) {
-  if (done.status != IBV_WC_SUCCESS || done.byte_len < kDatagramHeaderBytes) return false;
-  const DatagramNeighbor* const neighbor = neighbors_.sender(rail, done.src_qp);
-  if (neighbor == nullptr) return false;
-  const auto number = static_cast<std::uint32_t>(done.wr_id);
-  const std::span<const std::byte> bytes = rails_[rail]->buffer(number);
-  if ((done.wc_flags & IBV_WC_GRH) != 0) {
-    const DatagramHeader header = parse_datagram_header(bytes, rails_[rail]->is_ipv4());
-    if (header.source != neighbor->card.gid) return false;
-    out.ecn = static_cast<Ecn>(header.traffic_class & kEcnMask);
-    out.dscp = header.traffic_class >> 2;
-  } else if (done.slid != neighbor->card.lid) {
+  const bool is_connected = rails_[rail]->lanes() != 0;
+  if (done.status != IBV_WC_SUCCESS) {
+    if (is_connected) neighbors_.fail_lane(rail, done.qp_num);
     return false;
   }
-  out.bytes = bytes.subspan(kDatagramHeaderBytes, done.byte_len - kDatagramHeaderBytes);
-  out.source = neighbor->address;
+  const DatagramNeighbors::Sender from =
+      neighbors_.sender(rail, is_connected ? done.qp_num : done.src_qp);
+  if (from.neighbor == nullptr) return false;
+  out.source = from.neighbor->address;
   out.rail = rail;
-  out.buffer = number;
+  out.buffer = static_cast<std::uint32_t>(done.wr_id);
+  if (!is_connected) return read_header(*rails_[rail], *from.neighbor, done, out);
+  // Queue pairs that are connected hear nobody else. The port that the packet really came from is
+  // known to its sender alone: this one stands for the path.
+  out.source.port = static_cast<std::uint16_t>(out.source.port + from.lane);
+  out.bytes = rails_[rail]->buffer(out.buffer).first(done.byte_len);
   return true;
 }
 
@@ -429,6 +449,8 @@ void VerbsDatagrams::counters(CounterWriter& out) const {
   out.counter("tx_lost_packets", lost_packets_);
   out.counter("rx_strangers", strangers_);
   out.counter("neighbors_gone", neighbors_.gone());
+  out.counter("neighbors_of_other_transport", neighbors_.of_other_transport());
+  out.counter("verbs_lanes_mended", neighbors_.mended());
   out.counter("link_changes", link_changes_);
 }
 

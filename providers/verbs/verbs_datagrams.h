@@ -1,6 +1,6 @@
 #pragma once
-// PacketIo over UD queue pairs: one path, and packets up to the MTU of the port. Part of the module
-// libspindrift-verbs.so.
+// PacketIo over UD queue pairs, which have one path, or over UC queue pairs, each of which is one.
+// Packets have up to the MTU of the port. Part of the module libspindrift-verbs.so.
 #include <memory>
 
 #include "spindrift/provider.h"

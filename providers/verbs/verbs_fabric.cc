@@ -39,10 +39,10 @@ Time VerbsFabric::now() const {
 }
 
 Status VerbsFabric::open() {
-  if (options_.transport == VerbsTransport::kUc)
+  if (options_.transport != VerbsTransport::kRc)
     return Error(ErrorCode::kUnsupported,
-                 "verbs: transport=uc is not built in this version; rc reads by as many lanes, and "
-                 "ud carries packets");
+                 "verbs: transport=" + std::string(to_string(options_.transport)) +
+                     " loses messages, and so carries packets; a reliable medium needs rc");
   if (options_.devices.size() > kMaxVerbsPorts)
     return Error(ErrorCode::kUnsupported, "verbs: " + std::to_string(options_.devices.size()) +
                                               " devices for one endpoint; at most " +

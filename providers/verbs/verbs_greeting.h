@@ -4,8 +4,8 @@
 // nothing here opens anything. Internal to providers/verbs.
 //
 //   caller --CALL--> called      queue pairs of the caller
-//          <--ANSWER or REFUSE-- queue pairs of the called  (NO USE: a sentence of the fabric's
-//          own)
+//          <--ANSWER or REFUSE-- queue pairs of the called  (NO USE, here or before CONFIRM: a
+//          sentence of the fabric's own)
 //          --CONFIRM-->          the caller has moved a packet of the agreed size there and back
 //   called --BROKEN--> caller    "my end of this lane failed"
 //   caller --RENEW-->            a new queue pair of the caller, in place of the old one

@@ -5,6 +5,7 @@
 
 #include <sys/timerfd.h>
 
+#include "providers/verbs/flow_label.h"
 #include "providers/verbs/verbs_fabric.h"
 #include "providers/verbs/verbs_trouble.h"
 #include "transport/base/check.h"
@@ -16,17 +17,12 @@ namespace {
 constexpr Duration kLongestEnding = std::chrono::seconds(2);
 constexpr Duration kTimer = std::chrono::milliseconds(10);
 constexpr std::uint32_t kIndexBits = 16;
-// Labels below 2^14 are the lower bits of the UDP source port; 0 would leave the choice to the
-// device.
-constexpr std::uint32_t kLabels = 0x3fff - kMaxVerbsLanes - 1;
 constexpr std::uint32_t kLabelStep = 977;
-constexpr std::uint32_t kFirstSourcePort = 0xc000;
 constexpr std::uint64_t kLastProbe = 1;
 
-std::uint32_t flow_label(const VerbsPeer& peer, std::uint16_t number, std::uint32_t generation) {
-  const std::uint64_t base = (peer.nonce + std::uint64_t{generation} * kLabelStep) % kLabels;
-  const std::uint64_t index = std::min<std::uint64_t>(number, kMaxVerbsLanes);
-  return static_cast<std::uint32_t>(1 + base + index);
+std::uint32_t label_of(const VerbsPeer& peer, std::uint16_t number, std::uint32_t generation) {
+  return flow_label(peer.nonce + std::uint64_t{generation} * kLabelStep,
+                    std::min<std::size_t>(number, kMaxVerbsLanes));
 }
 
 std::string host_text(const GidBytes& gid) {
@@ -95,7 +91,7 @@ Status VerbsFabric::connect_pair(VerbsPeer& peer, std::uint16_t number,
   const VerbsPort& port = *ports_[lane.port];
   PathTo path{.port = peer.port_of(number), .queue_pair = theirs};
   path.mtu = std::min(port.mtu(), mtu_bytes(path.port.mtu));
-  if (!port.is_infiniband()) path.flow_label = flow_label(peer, number, lane.generation);
+  if (!port.is_infiniband()) path.flow_label = label_of(peer, number, lane.generation);
   path.reads = static_cast<std::uint8_t>(
       std::min({std::max<std::uint32_t>(peer.theirs.reads_answered, 1), options_.reads,
                 static_cast<std::uint32_t>(std::max(port.device().max_qp_init_rd_atom, 1))}));
@@ -168,7 +164,7 @@ std::string VerbsFabric::describe(const VerbsPeer& peer, std::uint16_t number) c
          host_text(peer.own_gid) + " to " + host_text(peer.port_of(number).gid);
   if (!port.is_infiniband())
     out += ", UDP source port " +
-           std::to_string(kFirstSourcePort + flow_label(peer, number, lane.generation));
+           std::to_string(kFirstSourcePort + label_of(peer, number, lane.generation));
   if (!lane.trouble.empty()) out += ", down: " + lane.trouble;
   return out + ")";
 }

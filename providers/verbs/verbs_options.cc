@@ -8,12 +8,13 @@ namespace spindrift {
 namespace {
 
 constexpr std::array<VerbsOptionInfo, 15> kOptions{{
-    {"transport", "", "rc", 0, 0, "", "rc: reliable queue pairs; ud: datagrams"},
+    {"transport", "", "rc", 0, 0, "",
+     "rc: reliable queue pairs; uc: packets by several queue pairs; ud: packets by one"},
     {"gid", "", "auto", 0, 0, "NCCL_IB_GID_INDEX",
      "auto, an index of the port's GID table, or the IP address that the GID stands for"},
     {"port", "", "0", 0, 65535, "", "where connections are made, of TCP (ud: UDP); 0: a free one"},
     {"lanes", "queue pairs", "8", 1, 64, "",
-     "per connection, for what is read; each with a UDP source port of its own"},
+     "per connection, each with a UDP source port of its own: what is read (rc), or packets (uc)"},
     {"mtu", "bytes", "4096", 256, 4096, "", "upper bound of the payload of a packet"},
     {"tc", "", "0", 0, 255, "NCCL_IB_TC", "traffic class: DSCP times 4"},
     {"sl", "", "0", 0, 15, "NCCL_IB_SL", "service level"},

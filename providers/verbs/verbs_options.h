@@ -17,8 +17,8 @@ namespace spindrift {
 
 enum class VerbsTransport : std::uint8_t {
   kRc,  // reliable queue pairs: messages, and reads over several lanes
-  kUc,  // unreliable ones: known by name, and refused
-  kUd,  // datagrams, below the packet engine
+  kUc,  // unreliable ones, below the packet engine: a packet each time, over several lanes
+  kUd,  // datagrams, below the packet engine: one lane
 };
 std::string_view to_string(VerbsTransport transport);
 
@@ -46,9 +46,10 @@ struct VerbsOptions {
   VerbsTransport transport = VerbsTransport::kRc;
   std::optional<std::uint32_t> gid_index{};
   std::optional<NetAddress> gid_address{};
-  std::string gid_origin{};         // who said so
-  std::uint32_t port = 0;           // of our own exchange; 0: any that is free
-  std::uint32_t lanes = 8;          // queue pairs that read, per connection
+  std::string gid_origin{};  // who said so
+  std::uint32_t port = 0;    // of our own exchange; 0: any that is free
+  // Queue pairs per connection that read; UC: per neighbor.
+  std::uint32_t lanes = 8;
   std::uint32_t mtu = 4096;         // upper bound, bytes of payload
   std::uint32_t traffic_class = 0;  // of IP, or of the GRH
   std::uint32_t service_level = 0;  // InfiniBand; RoCE: the priority

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string_view>
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -143,7 +144,13 @@ void VerbsFabric::end_dropped(Time when) {
 }
 
 void VerbsFabric::drop(FabricPeer id) {
-  free_peer(*peers_[id.value]);
+  VerbsPeer& peer = *peers_[id.value];
+  if (peer.phase == VerbsPeer::Phase::kAnswered && !peer.is_gone)
+    static_cast<void>(send_tcp(
+        peer.socket.get(),
+        encode(VerbsFrameKind::kNoUse,
+               std::as_bytes(std::span(std::string_view("it was closed before it was open"))))));
+  free_peer(peer);
 }
 
 void VerbsFabric::say(VerbsPeer& peer, std::span<const std::byte> frame) {

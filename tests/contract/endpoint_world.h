@@ -36,6 +36,7 @@ class EndpointWorld {
   virtual Time now() const = 0;
   // Paths that a connection has which asked for so many.
   virtual std::uint32_t paths(std::uint32_t wanted) const { return wanted; }
+  virtual bool has_rails() const { return true; }  // several local addresses in one endpoint
   // Whether time passes by pass_time() alone.
   virtual bool is_virtual() const { return false; }
   // Null where packets travel through the operating system.

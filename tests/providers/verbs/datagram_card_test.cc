@@ -33,6 +33,24 @@ TEST(DatagramCardTest, CardsSurviveTheWayAndOthersAreRefused) {
   }
 }
 
+TEST(DatagramCardTest, LanesOfConnectedQueuePairsAreNamedOneByOne) {
+  DatagramCard card{.nonce = 1, .mtu = 5};
+  EXPECT_FALSE(parse_datagram_card(encode(card))) << "neither a queue pair nor lanes";
+  for (std::uint32_t i = 0; i < kMaxVerbsLanes; ++i)
+    card.lanes.push_back(100 + i);
+  auto bytes = encode(card);
+  EXPECT_EQ(bytes.size(), kMaxDatagramCardBytes);
+  const auto back = parse_datagram_card(bytes);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->lanes, card.lanes);
+  for (std::size_t count = 0; count < bytes.size(); ++count)
+    EXPECT_FALSE(parse_datagram_card(std::span(bytes).first(count)));
+  card.lanes.push_back(7);
+  EXPECT_FALSE(parse_datagram_card(encode(card))) << "more than there may be";
+  card.lanes = {100, 0};
+  EXPECT_FALSE(parse_datagram_card(encode(card))) << "no queue pair has that number";
+}
+
 TEST(DatagramCardTest, TheSourceAndTheClassAreReadFromEitherHeader) {
   std::array<std::byte, kDatagramHeaderBytes> v4{};
   v4[20] = std::byte{0x45};

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include "providers/verbs/verbs_datagrams.h"
 #include "providers/verbs/verbs_port.h"
@@ -16,8 +17,10 @@ constexpr std::array<const char*, 2> kDevices{"rxe0", "rxe1"};
 
 class VerbsWorld final : public ProviderWorld {
  public:
+  explicit VerbsWorld(VerbsTransport transport) : transport_(transport) {}
   std::unique_ptr<PacketIo> open(std::size_t host) override {
-    auto io = open_verbs_datagrams({.devices = {{.device = kDevices.at(host), .port = 1}}});
+    auto io = open_verbs_datagrams(
+        {.devices = {{.device = kDevices.at(host), .port = 1}}, .transport = transport_});
     if (!io.ok()) {
       ADD_FAILURE() << io.error().message();
       std::abort();
@@ -37,14 +40,20 @@ class VerbsWorld final : public ProviderWorld {
     std::vector<int> fds;
     receiver.append_wait_fds(fds);
     pollfd waiting{.fd = fds.at(0), .events = POLLIN, .revents = 0};
-    for (int turn = 0; turn < 400; ++turn) {
+    // What is readable may be a question, or the first packet of many.
+    int readable = 0;
+    for (int turn = 0; turn < 1000 && readable < kReadableEnough; ++turn) {
       for (PacketIo* const io : ios_)
         if (io != nullptr) static_cast<void>(io->receive({}));
-      if (turn % 16 == 15 && ::poll(&waiting, 1, 1) == 1) return;
+      if (turn % 16 != 15) continue;
+      ::usleep(500);
+      readable += ::poll(&waiting, 1, 1);
     }
   }
 
  private:
+  static constexpr int kReadableEnough = 8;
+  VerbsTransport transport_;
   std::array<PacketIo*, 2> ios_{};
 };
 
@@ -58,7 +67,10 @@ std::string reason_to_skip() {
 }  // namespace
 
 std::vector<ProviderWorldInfo> provider_worlds() {
-  return {{"verbs_ud", [] { return std::make_unique<VerbsWorld>(); }, reason_to_skip}};
+  return {{"verbs_ud", [] { return std::make_unique<VerbsWorld>(VerbsTransport::kUd); },
+           reason_to_skip},
+          {"verbs_uc", [] { return std::make_unique<VerbsWorld>(VerbsTransport::kUc); },
+           reason_to_skip}};
 }
 
 }  // namespace spindrift::testing

@@ -2,9 +2,13 @@
 #include "providers/verbs/verbs_trouble.h"
 
 #include <cerrno>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "providers/verbs/flow_label.h"
+#include "providers/verbs/verbs_describe.h"
 
 namespace spindrift {
 namespace {
@@ -28,6 +32,24 @@ TEST(VerbsTroubleTest, CompletionsAreExplained) {
   EXPECT_THAT(lost, HasSubstr("the peer's port or process is down"));
   EXPECT_THAT(lost, HasSubstr("vendor's code 129"));
   EXPECT_THAT(explain_completion(IBV_WC_REM_ACCESS_ERR, 0), HasSubstr("deregistered"));
+}
+
+TEST(VerbsDescribeTest, PathsAreThoseThatLanesReallyHave) {
+  EXPECT_THAT(describe_paths(VerbsTransport::kRc, false, 16), testing::StartsWith("16: each lane"));
+  EXPECT_THAT(describe_paths(VerbsTransport::kUc, false, 4), testing::StartsWith("4: each lane"));
+  EXPECT_THAT(describe_paths(VerbsTransport::kUd, false, 16), testing::StartsWith("1: "));
+  EXPECT_THAT(describe_paths(VerbsTransport::kRc, true, 16), testing::StartsWith("1 for 16 lanes"));
+}
+
+TEST(VerbsDescribeTest, FlowLabelsOfOneConnectionDifferAndAreNeverZero) {
+  for (const std::uint64_t base : {0ULL, 16000ULL, 0xffffffffffffffffULL}) {
+    std::set<std::uint32_t> labels;
+    for (std::size_t lane = 0; lane <= kMaxVerbsLanes; ++lane)
+      labels.insert(flow_label(base, lane));
+    EXPECT_EQ(labels.size(), kMaxVerbsLanes + 1);
+    EXPECT_GE(*labels.begin(), 1U);
+    EXPECT_LE(*labels.rbegin(), 0x3fffU);
+  }
 }
 
 TEST(VerbsTroubleTest, HostsWithoutDevicesAreToldWhatToDo) {
