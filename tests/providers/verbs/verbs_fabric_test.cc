@@ -271,6 +271,26 @@ TEST_F(VerbsFabricTest, ACableThatIsPulledAndPutBackCostsNothingButTime) {
   EXPECT_EQ(mine, theirs);
 }
 
+TEST_F(VerbsFabricTest, AGidThatVanishesEndsItsLanesAndTheyComeBackWithIt) {
+  open();
+  offer_memory(kLanes * 1000);
+  // The kernel's own connection between the two sides lives on, for TCP waits.
+  spoil_cable("ip addr del 10.77.0.1/24 dev veth0");
+  ASSERT_TRUE(until([&] { return a.lanes.size() >= kLanes; }));
+  EXPECT_THAT(a.fabric->describe_lane(a.peer, 0), HasSubstr("down: rxe0 port 1"));
+  ASSERT_EQ(read(0, 0, 1000, 1), 1U);
+  ASSERT_TRUE(until([&] { return a.reads.size() == 1; }));
+  EXPECT_EQ(a.reads[1].fault, FabricCompletion::Fault::kLost);
+  mend_cable();
+  ASSERT_TRUE(until([&] { return a.lanes.size() == 2 * kLanes; }, std::chrono::seconds(60)))
+      << a.fabric->describe_lane(a.peer, 0);
+  a.reads.clear();
+  for (std::uint16_t lane = 0; lane < kLanes; ++lane)
+    ASSERT_EQ(read(lane, lane * 1000U, 1000, lane), 1U);
+  ASSERT_TRUE(until([&] { return a.reads.size() == kLanes; }));
+  EXPECT_EQ(mine, theirs);
+}
+
 TEST_F(VerbsFabricTest, TheSmallerMtuOfTheTwoIsUsed) {
   VerbsOptions small = patient();
   small.mtu = 1024;

@@ -32,6 +32,11 @@ TEST(VerbsTroubleTest, CompletionsAreExplained) {
   EXPECT_THAT(lost, HasSubstr("the peer's port or process is down"));
   EXPECT_THAT(lost, HasSubstr("vendor's code 129"));
   EXPECT_THAT(explain_completion(IBV_WC_REM_ACCESS_ERR, 0), HasSubstr("deregistered"));
+  for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_GENERAL_ERR; ++status) {
+    const auto one = static_cast<ibv_wc_status>(status);
+    EXPECT_THAT(explain_completion(one, 0), testing::StartsWith(ibv_wc_status_str(one)));
+    EXPECT_THAT(explain_completion(one, 0), testing::Not(HasSubstr("vendor"))) << "it said nothing";
+  }
 }
 
 TEST(VerbsDescribeTest, PathsAreThoseThatLanesReallyHave) {

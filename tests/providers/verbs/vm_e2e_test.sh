@@ -89,6 +89,7 @@ run "?lanes=4" --op write --size 64K -n 30 --warmup 0 --verify
 run "" --op read --size 100000 -n 20 --warmup 0 --verify
 run "" --op send --size 64 -n 200 --warmup 0 --verify
 run "?transport=ud" --op write --size 64K -n 10 --warmup 0 --verify
+run "?transport=uc&lanes=4" --op write --size 64K -n 10 --warmup 0 --verify
 
 # Four ranks, two at each device.
 ranks=()
