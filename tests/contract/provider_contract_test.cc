@@ -360,34 +360,31 @@ TEST_P(ProviderContract, CarriesEcnAndDscpPerPacket) {
 
 TEST_P(ProviderContract, CarriesTheEntropyInTheSourcePort) {
   std::vector<Outgoing> packets;
-  for (std::uint16_t i = 0; i < 2 * paths(*sender_); ++i) {
+  for (std::uint16_t i = 0; i < 2 * paths(*sender_); ++i)
     packets.push_back(Outgoing{pattern(64, i), 0, static_cast<std::uint16_t>(i % paths(*sender_))});
-  }
   send(packets);
   const auto received = receive_all();
   ASSERT_EQ(received.size(), packets.size());
   std::map<std::uint16_t, std::uint16_t> port_of;
   std::set<std::uint16_t> ports;
-  for (const Received& one : received) {
-    // Packets of different paths may overtake each other.
-    const auto sent = std::find_if(packets.begin(), packets.end(), [&one](const Outgoing& packet) {
-      return packet.payload == one.bytes;
-    });
-    ASSERT_NE(sent, packets.end());
-    EXPECT_TRUE(one.packet.source.is_same_host(sender_->rails()[0]));
-    const auto known = port_of.emplace(sent->entropy, one.packet.source.port);
-    EXPECT_EQ(known.first->second, one.packet.source.port);
-    ports.insert(one.packet.source.port);
+  for (const auto& [bytes, packet] : received) {
+    std::size_t i = 0;  // paths may overtake each other
+    while (i < packets.size() && packets[i].payload != bytes)
+      ++i;
+    ASSERT_LT(i, packets.size());
+    EXPECT_TRUE(packet.source.is_same_host(sender_->rails()[0]));
+    EXPECT_EQ(port_of.emplace(packets[i].entropy, packet.source.port).first->second,
+              packet.source.port);
+    ports.insert(packet.source.port);
   }
   EXPECT_EQ(ports.size(), paths(*sender_));
 }
 
 TEST_P(ProviderContract, TellsRailsApart) {
   std::vector<Outgoing> packets;
-  for (std::size_t i = 0; i < 8; ++i) {
+  for (std::size_t i = 0; i < 8; ++i)
     packets.push_back(Outgoing{pattern(100, i), static_cast<std::uint16_t>(i % 2), 0, Ecn::kEct0, 0,
                                (i / 2) % 2});
-  }
   send(packets);
   const auto received = receive_all();
   ASSERT_EQ(received.size(), packets.size());
