@@ -7,7 +7,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${1:-}" != --inside ]; then
-  "$here/../../vm/run_in_vm.sh" --with rdma --timeout 540 "$0" --inside "$@"
+  "$here/../../vm/run_in_vm.sh" --with rdma --timeout 840 "$0" --inside "$@"
   status=$?
   if [ $status = 125 ]; then
     echo "NOT TESTED: RDMA devices need a virtual machine, and there is none" >&2
