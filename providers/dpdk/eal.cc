@@ -289,8 +289,9 @@ ControlThreadsFirst::ControlThreadsFirst() {
   if (policy_ != SCHED_FIFO && policy_ != SCHED_RR) return;
   sched_param raised = before_;
   ++raised.sched_priority;
-  // Refused above the highest there is, or the highest that this user may have.
-  is_raised_ = pthread_setschedparam(pthread_self(), policy_, &raised) == 0;
+  // By turns: DPDK polls for what the threads it has made do first, perhaps on the only processor
+  // that they may have. Refused above the highest there is, or the highest that this user may have.
+  is_raised_ = pthread_setschedparam(pthread_self(), SCHED_RR, &raised) == 0;
 }
 
 ControlThreadsFirst::~ControlThreadsFirst() {

@@ -98,8 +98,14 @@ std::vector<int> real_time_priorities() {
   return out;
 }
 
-// A thread that polls never leaves its processor to others of its priority.
+// A thread that polls never leaves its processor, here the only one, to others of its priority.
 TEST(Eal, ItsThreadsGoBeforeOneThatPollsInRealTime) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<unsigned>(sched_getcpu()), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
   sched_param param{};
   param.sched_priority = 1;
   if (sched_setscheduler(0, SCHED_FIFO, &param) != 0)
@@ -108,6 +114,7 @@ TEST(Eal, ItsThreadsGoBeforeOneThatPollsInRealTime) {
   param.sched_priority = 0;
   const std::vector<int> priorities = real_time_priorities();
   ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &param), 0);
+  ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
   ASSERT_TRUE(started.ok()) << started.error().message();
   ASSERT_GE(priorities.size(), 2U);
   EXPECT_EQ(priorities[0], 1);
