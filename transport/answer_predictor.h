@@ -21,7 +21,7 @@ class AnswerPredictor {
     return has_deferred_;
   }
   void on_post(Time now) { has_answered_ = had_data_ && now - last_turn_ <= kPrompt; }
-  // The answer left at once, and what was deferred with it.
+  // An answer left at once, and what was deferred with it.
   void on_answer_sent() { has_deferred_ = false; }
   bool is_prompt() const { return answers_in_row_ >= kTrusted; }
 

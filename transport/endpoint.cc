@@ -144,7 +144,7 @@ void EndpointImpl::transmit_posted(ConnId conn, Time now) {
       engine_.transmit_posted(*c, std::span<TxPacket>(tx_).first(reserved), now);
   if (count == 0) return;
   io_->send(std::span<const TxPacket>(tx_).first(count));
-  answers_.on_answer_sent();
+  if (engine_.sends_acks_along()) answers_.on_answer_sent();
 }
 
 void EndpointImpl::progress() {

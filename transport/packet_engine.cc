@@ -404,12 +404,19 @@ std::size_t PacketEngine::transmit(Connection& c, std::span<TxPacket> out, Time 
   return count;
 }
 
+// In one super-packet they cost nothing. As packets of their own they would keep the peer from its
+// data.
+bool PacketEngine::sends_acks_along() const {
+  return ctx_.rails.caps().max_burst_packets > 1;
+}
+
 std::size_t PacketEngine::transmit_posted(Connection& c, std::span<TxPacket> out, Time now) {
   ctx_.recorder.set_time(now);
   bool more = false;
   std::size_t count = send_burst(ctx_, c, out, now, more);
   if (is_over(c.phase)) return count;
-  if (count != 0) count += send_acks_along(ctx_, c, out[count - 1], out.subspan(count), now);
+  if (count != 0 && sends_acks_along())
+    count += send_acks_along(ctx_, c, out[count - 1], out.subspan(count), now);
   if (c.credit) ctx_.make_ready(c);  // it may have to ask for more
   ctx_.arm(c, next_timer(c, now));
   return count;

@@ -28,8 +28,10 @@ class PacketEngine {
   void on_timers(Time now);
   // Fills a prefix of reserved packets; zero: nothing may be sent now.
   [[nodiscard]] std::size_t poll_transmit(std::span<TxPacket> out, Time now);
-  // One burst of data of `c` and the acknowledgements it owes; the rest stays for poll_transmit().
+  // One burst of data of `c`, and the acknowledgements it owes if they go along; the rest stays for
+  // poll_transmit().
   [[nodiscard]] std::size_t transmit_posted(Connection& c, std::span<TxPacket> out, Time now);
+  [[nodiscard]] bool sends_acks_along() const;
   [[nodiscard]] bool has_something_to_send() const {
     return !ctx_.ready.is_empty() || !ctx_.strangers.is_empty();
   }

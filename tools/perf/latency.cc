@@ -37,16 +37,12 @@ std::span<std::byte> LatencyRun::target(std::uint64_t iteration) const {
 }
 
 void LatencyRun::on_completions(std::span<const Completion> completions) {
-  bool has_receives = false;
   for (const Completion& completion : completions) {
-    if (tag_of(completion.user_data) == WorkTag::kReceive) {
+    if (tag_of(completion.user_data) == WorkTag::kReceive)
       receiver_.on_receive_completed(completion);
-      has_receives = true;
-    } else {
+    else
       ++completed_;
-    }
   }
-  if (has_receives) receiver_.repost();
 }
 
 bool LatencyRun::post_one(std::uint64_t iteration) {
@@ -66,7 +62,10 @@ bool LatencyRun::post_one(std::uint64_t iteration) {
   const WorkRequest work = make_request(session_, plan_, 0, iteration, &sge);
   while (!session_.has_failed()) {
     const PostResult result = session_.endpoint().post(std::span(&work, 1));
-    if (result.accepted == 1) return true;
+    if (result.accepted == 1) {
+      receiver_.repost();  // while the message is under way
+      return true;
+    }
     if (result.status == PostStatus::kInvalid) {
       session_.fail(absl::StrFormat("posting was refused: %s",
                                     session_.endpoint().last_error(session_.connections[0])));
@@ -135,6 +134,7 @@ Status LatencyRun::measure(const std::function<bool()>& is_interrupted) {
 }
 
 Status LatencyRun::finish(std::uint64_t iterations) {
+  receiver_.repost();  // for the next run
   // Own operations may still wait for their acknowledgement.
   while (!session_.has_failed() && completed_ < iterations)
     session_.turn();

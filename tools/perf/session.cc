@@ -19,6 +19,8 @@ constexpr Duration kSpin = std::chrono::microseconds(200);
 constexpr Duration kIdleWait = std::chrono::milliseconds(20);
 constexpr Duration kPingInterval = std::chrono::seconds(1);
 constexpr std::uint32_t kTurnsPerEventCheck = 64;
+// What waits for a message should see it at once, and not be at something else.
+constexpr std::uint32_t kEmptyTurnsPerLook = 8;
 
 }  // namespace
 
@@ -104,9 +106,13 @@ void Session::post_receives(std::uint32_t connection) {
 
 void Session::turn() {
   const std::size_t count = endpoint_.poll(batch_);
-  if (count > 0) hand_out(std::span(batch_).first(count));
-  if (count == 0 || ++turns_ % kTurnsPerEventCheck == 0) look_at_events();
-  rest_if_quiet(count > 0);
+  if (count > 0) {
+    hand_out(std::span(batch_).first(count));
+    last_activity_ = Time{};
+  }
+  if (++turns_ % (count > 0 ? kTurnsPerEventCheck : kEmptyTurnsPerLook) != 0) return;
+  look_at_events();
+  if (count == 0) rest_if_quiet();
 }
 
 void Session::hand_out(std::span<const Completion> completions) {
@@ -159,11 +165,7 @@ void Session::look_at_events() {
 }
 
 // Spinning keeps latency low while messages flow; a process that only waits gives its core back.
-void Session::rest_if_quiet(bool was_busy) {
-  if (was_busy) {
-    last_activity_ = Time{};
-    return;
-  }
+void Session::rest_if_quiet() {
   const Time now = endpoint_.now();
   if (last_activity_ == Time{}) last_activity_ = now;
   if (now - last_activity_ < kSpin) return;

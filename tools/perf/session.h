@@ -93,7 +93,7 @@ class Session {
  private:
   void hand_out(std::span<const Completion> completions);
   void look_at_events();
-  void rest_if_quiet(bool was_busy);
+  void rest_if_quiet();
   void report_failed_completion(const Completion& completion);
 
   Endpoint& endpoint_;
