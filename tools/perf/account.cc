@@ -21,6 +21,20 @@ class StateList final : public StateWriter {
   std::vector<std::pair<std::string, double>>* out_;
 };
 
+// Of all that an endpoint counts, what its provider does of its devices: the rest is the
+// connections'.
+class DeviceCounters final : public CounterWriter {
+ public:
+  explicit DeviceCounters(CounterWriter& out) : out_(out) {}
+  void counter(std::string_view name, std::uint64_t value) override {
+    for (const std::string_view prefix : {"tx_", "rx_", "port"})
+      if (name.starts_with(prefix)) out_.counter(name, value);
+  }
+
+ private:
+  CounterWriter& out_;
+};
+
 int badness(std::string_view state) {
   static constexpr std::array<std::string_view, 4> kOrder = {"good", "skip", "denied", "bad"};
   const auto at = std::find(kOrder.begin(), kOrder.end(), state);
@@ -75,6 +89,8 @@ Account collect_account(const Endpoint& endpoint, std::span<const ConnId> connec
     endpoint.counters(conn, account.counters);
     add_paths(endpoint.paths(conn), &account.paths, &rtt_samples);
   }
+  DeviceCounters devices(account.counters);
+  endpoint.counters(devices);
   for (std::size_t i = 0; i < account.paths.size(); ++i) {
     if (rtt_samples[i] > 0) account.paths[i].rtt_us /= rtt_samples[i];
   }
