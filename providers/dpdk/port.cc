@@ -14,7 +14,8 @@ constexpr std::uint16_t kFirstFreePort = 32768;
 constexpr std::uint16_t kFirstEntropyPort = 49152;
 constexpr std::size_t kMaxHeld = 256;
 constexpr std::size_t kMaxPathMtus = 256;
-// Ways are looked up again this often, so that the table knows which neighbours are in use.
+// Ways are looked up again this often at least, so that the table knows which neighbours are in
+// use.
 constexpr Duration kRefresh = std::chrono::seconds(1);
 constexpr Duration kUnreachablePace = std::chrono::microseconds(500);
 // A device that asked for a reset and did not come back is tried again this often.
@@ -413,7 +414,8 @@ void Port::maintain(Time now) {
   if (device_->wants_reset() && now >= next_reset_) reset_device(now);
   if (const bool is_up = device_->is_up(); is_up != was_up_) on_link(is_up);
   if (now >= next_refresh_) {
-    next_refresh_ = now + kRefresh;
+    const Duration reachable = std::chrono::milliseconds(options_.neighbor_ms);
+    next_refresh_ = now + std::min(kRefresh, reachable / 2);
     generation_.fetch_add(1, std::memory_order_release);
   }
   std::array<NeighborTable::Due, 16> due{};

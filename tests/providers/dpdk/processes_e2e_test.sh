@@ -146,6 +146,12 @@ if [ "$link" = coll ]; then
 fi
 
 v4 "" --op write --size 1M -n 200 --warmup 0 --verify
+if [ "$link" = memif ]; then
+  grep -q 'tx_in_place' "$out/client" || fail "$link: no payload was sent from where it lies"
+  # Neighbours are asked whether they are still there, and answer, in the middle of it.
+  v4 neighbor_ms=20 --op write --size 64K -D 1
+  grep -E 'port[0-9]+_control_sent +[0-9]{2}' "$out/client" || fail "$link: no neighbour was asked again"
+fi
 v4 "" --op send --size 64 -n 2000 --warmup 0 --verify
 v4 checksum=on --op read --size 100000 -n 100 --warmup 0 --verify
 if [ "$link" = memif ] || [ "$link" = af_packet ]; then
