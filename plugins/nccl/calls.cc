@@ -63,7 +63,7 @@ NcclResult start(int version, Logger logger, ProfilerCallback profiler) {
   set_profiler(profiler);
   Process& p = process();
   if (p.plugin != nullptr) return kSuccess;
-  auto made = Plugin::make(plugin_sources(), scan_interfaces());
+  auto made = Plugin::make(plugin_sources(), scan_interfaces(), scan_adapters());
   if (!made.ok()) return fail("init", made.error());
   p.forks = fork_count();
   p.plugin = std::move(made).value();
@@ -73,7 +73,7 @@ NcclResult start(int version, Logger logger, ProfilerCallback profiler) {
   inform(kLogInit | kLogNet, absl::StrFormat("net API v%d, %s", version, p.plugin->describe()));
   if (p.plugin->devices().count() == 0)
     warn(
-        "no usable network interface: none is up with an address and passes the filters "
+        "no usable network device: no interface is up with an address and passes the filters "
         "(SPINDRIFT_NCCL_IFNAME, NCCL_IB_HCA, NCCL_SOCKET_IFNAME, NCCL_SOCKET_FAMILY)");
   return kSuccess;
 }

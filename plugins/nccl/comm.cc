@@ -139,10 +139,11 @@ void Comm::finish_one(Request& request) {
   request.is_done.store(true, std::memory_order_release);
 }
 
-// Shared memory tells of processes that end, not of one that is stopped. A write of nothing must be
-// taken in by the peer, or its silence ends the connection.
+// Media that are reliable by themselves tell of processes that end, not of one that is stopped. A
+// write of nothing must be taken in by the peer, or its silence ends the connection.
 void Comm::probe_peer() {
-  if (++polls_ % kPollsPerClock != 0 || !engine_.is_shm() || peer_key_ == 0 || !is_open()) return;
+  if (++polls_ % kPollsPerClock != 0 || engine_.has_packets() || peer_key_ == 0 || !is_open())
+    return;
   const Duration interval = engine_.connect_options().keepalive;
   const Time now = engine_.endpoint().now();
   if (interval == Duration{} || now - last_probe_ < interval) return;

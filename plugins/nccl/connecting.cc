@@ -21,8 +21,9 @@ std::string medium(Context& context, const Engine& engine, int index) {
 std::vector<NetAddress> rails_of(const Engine& engine) {
   std::vector<NetAddress> out;
   for (const std::string& address : engine.addresses()) {
-    const auto parsed =
-        parse_net_address(std::string_view(address).substr(engine.name().size() + 3), 0);
+    std::string_view host = std::string_view(address).substr(engine.name().size() + 3);
+    host.remove_prefix(host.find('@') + 1);  // libfabric's provider stands in front
+    const auto parsed = parse_net_address(host, 0);
     if (parsed.ok()) out.push_back(parsed.value());
   }
   return out;
@@ -43,16 +44,17 @@ Listener::Listener(Context& context, int device)
     : context_(context), device_(device), nonce_(random_u64()) {}
 
 Result<std::unique_ptr<Listener>> Listener::open(Context& context, int device, void* handle) {
-  auto network = context.acquire("udp", device);
+  auto network = context.acquire(Context::Medium::kNetwork, device);
   if (!network.ok()) return network.error();
   std::unique_ptr<Listener> made(new Listener(context, device));
   made->listen_on(*network.value());
   Handle out{.nonce = made->nonce_,
              .host = context.plugin().host(),
              .shm_id = 0,
-             .rails = rails_of(*network.value())};
+             .rails = rails_of(*network.value()),
+             .provider = network.value()->name()};
   if (context.plugin().settings().has_shm) {
-    auto shm = context.acquire("shm", device);
+    auto shm = context.acquire(Context::Medium::kThisHost, device);
     if (shm.ok()) {
       made->listen_on(*shm.value());
       out.shm_id = shm.value()->shm_id();
@@ -150,7 +152,8 @@ Result<std::unique_ptr<Attempt>> Attempt::start(Context& context, int device, co
   std::unique_ptr<Attempt> made(new Attempt(context, device, handle, traffic_class));
   const Plugin& plugin = context.plugin();
   if (plugin.settings().has_shm && handle.shm_id != 0 && handle.host == plugin.host()) {
-    const Status near = made->start_over("shm", "shm://" + shm_name(handle.shm_id));
+    const Status near =
+        made->start_over(Context::Medium::kThisHost, "shm://" + shm_name(handle.shm_id));
     if (near.ok()) {
       made->is_over_shm_ = true;
       return made;
@@ -167,11 +170,18 @@ Status Attempt::start_network() {
   for (const NetAddress& rail : handle_.rails)
     rails.push_back(rail.to_string());
   is_over_shm_ = false;
-  return start_over("udp", "udp://" + absl::StrJoin(rails, ","));
+  const Device* device = context_.plugin().devices().find(device_);
+  if (device != nullptr && device->provider != handle_.provider)
+    return Error(ErrorCode::kInvalidArgument,
+                 absl::StrCat("the other side's device is reached by ", handle_.provider,
+                              "://, and ", device->name, " here uses ", device->provider,
+                              "://; give both hosts the same SPINDRIFT_NCCL_ variables"));
+  return start_over(Context::Medium::kNetwork,
+                    handle_.provider + "://" + absl::StrJoin(rails, ","));
 }
 
-Status Attempt::start_over(const std::string& provider, const std::string& address) {
-  auto engine = context_.acquire(provider, device_);
+Status Attempt::start_over(Context::Medium over, const std::string& address) {
+  auto engine = context_.acquire(over, device_);
   if (!engine.ok()) return engine.error();
   comm_ = std::make_unique<SendComm>(context_, *engine.value(),
                                      medium(context_, *engine.value(), device_));
@@ -179,7 +189,7 @@ Status Attempt::start_over(const std::string& provider, const std::string& addre
   {
     const std::lock_guard guard(*engine.value());
     ConnectOptions options = engine.value()->connect_options();
-    if (provider == "udp") options.local_addresses = engine.value()->addresses();
+    if (engine.value()->name() == "udp") options.local_addresses = engine.value()->addresses();
     if (traffic_class_ >= 0)
       options.dscp = static_cast<std::uint8_t>((traffic_class_ & 0xff) >> kTrafficClassBits);
     started = comm_->start(address, options, handle_.nonce);

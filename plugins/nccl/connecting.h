@@ -51,7 +51,7 @@ class Attempt {
 
  private:
   Attempt(Context& context, int device, Handle handle, int traffic_class);
-  Status start_over(const std::string& provider, const std::string& address);
+  Status start_over(Context::Medium over, const std::string& address);
   Status start_network();
   void drop();
 

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "spindrift/open.h"
 #include "spindrift/version.h"
 
 #include "absl/strings/str_format.h"
@@ -12,17 +13,70 @@
 #include "plugins/nccl/connecting.h"
 #include "plugins/nccl/handle.h"
 #include "plugins/nccl/log.h"
+#include "plugins/provider_modules.h"
 #include "transport/base/host_identity.h"
 #include "transport/base/random.h"
 
 namespace spindrift::nccl {
+namespace {
+
+constexpr int kThisHostsDevice = -1;
+
+// Whether endpoints of this provider can be opened here.
+Status check_provider(const std::string& name) {
+  const auto provider = builtin_registry().find_provider(name);
+  if (!provider.ok()) return provider.error();
+  return provider.value()->probe == nullptr ? ok_status() : provider.value()->probe();
+}
+
+// What the user names must be there; what is merely found is left aside where it cannot be used.
+Result<std::vector<Device>> find_devices(PluginSettings& settings,
+                                         const std::vector<Interface>& interfaces,
+                                         const std::vector<Adapter>& adapters) {
+  const DeviceChoice& choice = settings.devices;
+  if (!choice.rails.empty()) {
+    auto named = named_devices(choice, interfaces, adapters);
+    if (!named.ok()) return named;
+    for (const Device& device : named.value())
+      if (const Status usable = check_provider(device.provider); !usable.ok())
+        return Error(usable.error().code(),
+                     "SPINDRIFT_NCCL_RAILS: " + device.address + ": " + usable.error().message());
+    return named;
+  }
+  std::vector<Device> usable;
+  for (Device& device : adapter_devices(adapters, choice)) {
+    if (!choice.has_rdma) break;
+    const Status status = check_provider(device.provider);
+    if (status.ok())
+      usable.push_back(std::move(device));
+    else
+      settings.notes.push_back("RDMA device " + device.name +
+                               " is not used: " + status.error().message());
+  }
+  return join_devices(std::move(usable), interfaces, choice);
+}
+
+// "eth1 10.0.0.1 100 Gb/s", "mlx5_0 verbs://mlx5_0:1 100 Gb/s"
+std::string describe_device(const Device& device) {
+  std::string where = device.address;
+  if (device.provider == "udp") {
+    where = device.rails.front().to_string();
+    where = where.substr(0, where.rfind(':'));
+  }
+  return absl::StrFormat("%s %s %g Gb/s", device.name, where, device.speed_mbps / 1000.0);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Plugin>> Plugin::make(const SettingsSources& sources,
-                                             const std::vector<Interface>& interfaces) {
+                                             const std::vector<Interface>& interfaces,
+                                             const std::vector<Adapter>& adapters) {
   auto settings = load_plugin_settings(sources);
   if (!settings.ok()) return settings.error();
-  std::vector<Device> devices = choose_devices(interfaces, settings.value().devices);
-  return std::unique_ptr<Plugin>(new Plugin(std::move(settings).value(), std::move(devices)));
+  auto devices = find_devices(settings.value(), interfaces, adapters);
+  if (!devices.ok()) return devices.error();
+  return std::unique_ptr<Plugin>(
+      new Plugin(std::move(settings).value(), std::move(devices).value()));
 }
 
 Plugin::Plugin(PluginSettings settings, std::vector<Device> devices)
@@ -49,21 +103,22 @@ Plugin::~Plugin() {
 
 std::string Plugin::describe() const {
   std::vector<std::string> names;
+  std::vector<std::string> providers;
   for (int i = 0; i < devices_.count(); ++i) {
     const Device& device = *devices_.find(i);
-    const std::string address = device.rails.front().to_string();
-    names.push_back(absl::StrFormat("%s %s %g Gb/s", device.name,
-                                    address.substr(0, address.rfind(':')),
-                                    device.speed_mbps / 1000.0));
+    names.push_back(describe_device(device));
+    if (std::find(providers.begin(), providers.end(), device.provider) == providers.end())
+      providers.push_back(device.provider);
   }
   const ConnectOptions& connect = settings_.connect;
   return absl::StrFormat(
-      "Spindrift %s, %s (%s), provider udp%s, congestion control %s, path policy %s, %d "
+      "Spindrift %s, %s (%s), provider %s%s, congestion control %s, path policy %s, %d "
       "entropy values, %s",
       std::string(kVersion),
       names.size() == 1 ? std::string("1 device") : absl::StrFormat("%d devices", names.size()),
-      absl::StrJoin(names, ", "), settings_.has_shm ? " and shm within a host" : "",
-      connect.congestion_control, connect.path_selector, connect.path_count,
+      absl::StrJoin(names, ", "), providers.empty() ? "none" : absl::StrJoin(providers, " and "),
+      settings_.has_shm ? " and shm within a host" : "", connect.congestion_control,
+      connect.path_selector, connect.path_count,
       settings_.threads == 0 ? std::string("no polling threads")
                              : absl::StrFormat("%d polling threads", settings_.threads));
 }
@@ -131,29 +186,37 @@ void Context::end(std::unique_ptr<Engine> engine, Plugin& plugin) {
   engine->abandon();
 }
 
-std::string Context::address_for(const std::string& provider, std::uint64_t shm_id,
-                                 const Device& device) {
-  if (shm_id != 0) return provider + "://" + shm_name(shm_id);
+Engine::Place Context::place_of(const Device& device) {
+  if (!device.address.empty()) {
+    const ListenAddresses addresses = listen_addresses(device.address, 0);
+    return {.open = device.provider == "ofi" ? device.address : addresses.open,
+            .listen = device.provider + "://"};
+  }
   std::vector<std::string> rails;
   for (const NetAddress& rail : device.rails)
     rails.push_back(rail.to_string());
-  return provider + "://" + absl::StrJoin(rails, ",");
+  return {.open = "udp://", .listen = "udp://" + absl::StrJoin(rails, ",")};
 }
 
-Result<Engine*> Context::acquire(const std::string& provider, int device_index) {
+Result<Engine*> Context::acquire(Medium medium, int device_index) {
   const Device* device = plugin_.devices().find(device_index);
   if (device == nullptr)
     return Error(ErrorCode::kInvalidArgument,
                  absl::StrFormat("there is no device %d; there are %d", device_index,
                                  plugin_.devices().count()));
-  Key key{.provider = provider};
-  if (provider != "shm") key.device = device_index;
+  Key key{.device = medium == Medium::kThisHost ? kThisHostsDevice : device_index};
   if (is_shared_) key.owner = static_cast<std::uint64_t>(::syscall(SYS_gettid));
   const std::lock_guard guard(mutex_);
   Held& held = engines_[key];
   if (held.engine == nullptr) {
-    const std::uint64_t shm_id = provider == "shm" ? random_u64() | 1 : 0;
-    auto opened = Engine::open(address_for(provider, shm_id, *device), shm_id, plugin_.settings());
+    Engine::Place place;
+    if (medium == Medium::kThisHost) {
+      place = {.open = "shm://", .listen = "shm://", .shm_id = random_u64() | 1};
+      place.listen += shm_name(place.shm_id);
+    } else {
+      place = place_of(*device);
+    }
+    auto opened = Engine::open(place, plugin_.settings());
     if (!opened.ok()) {
       engines_.erase(key);
       return opened.error();

@@ -25,7 +25,8 @@ class Plugin {
  public:
   // Reads the settings and looks for devices.
   static Result<std::unique_ptr<Plugin>> make(const SettingsSources& sources,
-                                              const std::vector<Interface>& interfaces);
+                                              const std::vector<Interface>& interfaces,
+                                              const std::vector<Adapter>& adapters);
   ~Plugin();
 
   const PluginSettings& settings() const { return settings_; }
@@ -76,9 +77,10 @@ class Context {
 
   Plugin& plugin() { return plugin_; }
   int traffic_class() const { return traffic_class_; }
-  // The endpoint for this device ("udp"), or between processes of this host ("shm"). Every
+  // The endpoint for this device, or between processes of this host. Every
   // acquire() needs a release(); the last one ends the endpoint and joins its threads.
-  Result<Engine*> acquire(const std::string& provider, int device);
+  enum class Medium : std::uint8_t { kNetwork, kThisHost };
+  Result<Engine*> acquire(Medium medium, int device);
   void acquire_again(Engine& engine);
   void release(Engine& engine);
 
@@ -89,7 +91,6 @@ class Context {
 
  private:
   struct Key {
-    std::string provider;
     int device = 0;
     std::uint64_t owner = 0;  // thread, in a shared context
     auto operator<=>(const Key&) const = default;
@@ -98,8 +99,7 @@ class Context {
     std::unique_ptr<Engine> engine;
     std::uint32_t users = 0;
   };
-  static std::string address_for(const std::string& provider, std::uint64_t shm_id,
-                                 const Device& device);
+  static Engine::Place place_of(const Device& device);
   static void end(std::unique_ptr<Engine> engine, Plugin& plugin);
 
   Plugin& plugin_;

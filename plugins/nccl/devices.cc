@@ -122,7 +122,12 @@ Result<int> DeviceTable::merge(const std::vector<int>& parts) {
                                                     std::to_string(part) + ", and there are " +
                                                     std::to_string(devices_.size()));
     const Device& one = devices_[static_cast<std::size_t>(part)];
-    if (merged.rails.empty()) {
+    if (one.provider != "udp" && parts.size() > 1)
+      return Error(ErrorCode::kInvalidArgument, one.name +
+                                                    " cannot be merged: only interfaces over "
+                                                    "UDP can, and it uses " +
+                                                    one.provider);
+    if (merged.parts.empty()) {
       merged = one;
       merged.parts = {part};
       continue;
@@ -133,7 +138,7 @@ Result<int> DeviceTable::merge(const std::vector<int>& parts) {
     merged.parts.push_back(part);
     merged.rails.insert(merged.rails.end(), one.rails.begin(), one.rails.end());
   }
-  if (merged.rails.empty())
+  if (merged.parts.empty())
     return Error(ErrorCode::kInvalidArgument, "a merged device of no devices");
   if (!fits_handle(merged.rails))
     return Error(ErrorCode::kInvalidArgument,

@@ -40,23 +40,21 @@ std::uint32_t fork_count() {
   return forks().load(std::memory_order_relaxed);
 }
 
-Result<std::unique_ptr<Engine>> Engine::open(const std::string& address, std::uint64_t shm_id,
-                                             const PluginSettings& settings) {
-  auto endpoint = open_endpoint(address.substr(0, address.find("://") + 3), settings.open);
+Result<std::unique_ptr<Engine>> Engine::open(const Place& place, const PluginSettings& settings) {
+  auto endpoint = open_endpoint(place.open, settings.open);
   if (!endpoint.ok()) return endpoint.error();
-  const auto listening = endpoint.value()->listen(address);
+  const auto listening = endpoint.value()->listen(place.listen);
   if (!listening.ok()) return listening.error();
-  return std::unique_ptr<Engine>(
-      new Engine(std::move(endpoint).value(), settings, address, shm_id));
+  return std::unique_ptr<Engine>(new Engine(std::move(endpoint).value(), settings, place));
 }
 
 Engine::Engine(std::unique_ptr<Endpoint> endpoint, const PluginSettings& settings,
-               const std::string& address, std::uint64_t shm_id)
+               const Place& place)
     : endpoint_(std::move(endpoint)),
       connect_(settings.connect),
       addresses_(endpoint_->local_addresses()),
-      name_(address.substr(0, address.find("://"))),
-      shm_id_(shm_id),
+      name_(place.listen.substr(0, place.listen.find("://"))),
+      shm_id_(place.shm_id),
       forks_(fork_count()) {}
 
 Engine::~Engine() {

@@ -45,10 +45,14 @@ struct Mailbox {
 
 class Engine {
  public:
-  // `address` is the endpoint's own: "udp://10.0.0.1:0", "shm://nccl-00ab".
-  // With `shm_id` not zero the address is shm_name() of it.
-  static Result<std::unique_ptr<Engine>> open(const std::string& address, std::uint64_t shm_id,
-                                              const PluginSettings& settings);
+  // What the endpoint is opened with, and where it listens: "udp://" and "udp://10.0.0.1:0",
+  // "verbs://mlx5_0:1?port=0" and "verbs://".
+  struct Place {
+    std::string open{};
+    std::string listen{};
+    std::uint64_t shm_id = 0;  // not zero: it listens at shm_name() of it
+  };
+  static Result<std::unique_ptr<Engine>> open(const Place& place, const PluginSettings& settings);
   // Farewells that are still on their way get kLinger; nothing waits for a dead peer.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -89,6 +93,8 @@ class Engine {
   void drop_region(std::uint32_t registration);
 
   bool is_shm() const { return shm_id_ != 0; }
+  // Whose idle connections are probed by the transport itself.
+  bool has_packets() const { return name_ == "udp" || name_ == "dpdk"; }
   // In a child of fork(): everything here belongs to the parent.
   bool is_foreign() const;
   // Leaves the endpoint as it is.
@@ -111,8 +117,7 @@ class Engine {
     Caller* caller = nullptr;
   };
 
-  Engine(std::unique_ptr<Endpoint> endpoint, const PluginSettings& settings,
-         const std::string& address, std::uint64_t shm_id);
+  Engine(std::unique_ptr<Endpoint> endpoint, const PluginSettings& settings, const Place& place);
   Slot* find(std::uint32_t number);
   Slot* find(ConnId conn);
   std::size_t take_completions();

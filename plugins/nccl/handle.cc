@@ -1,6 +1,7 @@
 #include "plugins/nccl/handle.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "spindrift/memory.h"
@@ -12,6 +13,8 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x4c43434e54465053ULL;  // "SPFTNCCL"
 
+constexpr std::array<std::string_view, 4> kProviders = {"udp", "verbs", "ofi", "dpdk"};
+
 // In front of the rails. Both ends are little-endian, as everything NCCL runs on.
 struct Head {
   std::uint64_t magic = kMagic;
@@ -21,7 +24,7 @@ struct Head {
   std::uint64_t host = 0;
   std::uint64_t shm_id = 0;
   std::uint32_t rail_count = 0;
-  std::uint32_t unused = 0;
+  std::uint32_t provider = 0;  // in kProviders
 };
 static_assert(sizeof(Head) == 48);
 
@@ -65,6 +68,8 @@ void write_handle(const Handle& handle, void* buffer) {
   head.nonce = handle.nonce;
   head.host = handle.host;
   head.shm_id = handle.shm_id;
+  head.provider = static_cast<std::uint32_t>(
+      std::find(kProviders.begin(), kProviders.end(), handle.provider) - kProviders.begin());
   std::size_t at = sizeof(head);
   for (const NetAddress& rail : handle.rails) {
     const std::size_t bytes = rail_bytes(rail.family);
@@ -85,6 +90,9 @@ Result<Handle> read_handle(const void* buffer) {
   if (head.magic != kMagic || head.version != kHandleVersion)
     return foreign(head.magic, head.version);
   Handle handle{.nonce = head.nonce, .host = head.host, .shm_id = head.shm_id, .rails = {}};
+  if (head.provider >= kProviders.size())
+    return Error(ErrorCode::kInvalidArgument, "the connection handle is damaged");
+  handle.provider = kProviders[head.provider];
   std::size_t at = sizeof(head);
   for (std::uint32_t i = 0; i < head.rail_count; ++i) {
     if (at + 3 > kHandleBytes || (in[at] != 4 && in[at] != 6) ||

@@ -14,13 +14,14 @@
 
 namespace spindrift::nccl {
 
-inline constexpr std::uint32_t kHandleVersion = 1;
+inline constexpr std::uint32_t kHandleVersion = 2;
 
 struct Handle {
   std::uint64_t nonce = 0;   // which listener is meant
   std::uint64_t host = 0;    // identity of the listener's host
   std::uint64_t shm_id = 0;  // its shared-memory address (shm_name()); 0: it has none
   std::vector<NetAddress> rails;
+  std::string provider = "udp";  // whose addresses these are
 };
 
 bool fits_handle(const std::vector<NetAddress>& rails);

@@ -37,18 +37,6 @@ bool is_bus_id(const std::string& name) {
   return name.size() == 12 && name[4] == ':' && name[7] == ':' && name[10] == '.';
 }
 
-// Virtual functions of drivers (virtio2) hang below the PCI device that NCCL wants to know.
-std::string pci_path_of(const fs::path& interface) {
-  char resolved[PATH_MAX];
-  if (::realpath((interface / "device").c_str(), resolved) == nullptr) return {};
-  fs::path path(resolved);
-  while (path.has_relative_path()) {
-    if (is_bus_id(path.filename().string())) return path.string();
-    path = path.parent_path();
-  }
-  return {};
-}
-
 std::vector<std::string> adapters_of(const fs::path& interface) {
   std::vector<std::string> out;
   std::error_code ignored;
@@ -78,7 +66,7 @@ Interface describe(const std::string& name, bool is_loopback) {
   Interface interface;
   interface.name = name;
   interface.is_loopback = is_loopback;
-  interface.pci_path = pci_path_of(folder);
+  interface.pci_path = pci_path_of(folder.string());
   interface.mac = read_line(folder / "address");
   interface.adapters = adapters_of(folder);
   interface.speed_mbps = std::max(0, read_number(folder / "speed"));
@@ -87,6 +75,18 @@ Interface describe(const std::string& name, bool is_loopback) {
 }
 
 }  // namespace
+
+// Virtual functions of drivers (virtio2) hang below the PCI device that NCCL wants to know.
+std::string pci_path_of(const std::string& folder) {
+  char resolved[PATH_MAX];
+  if (::realpath((folder + "/device").c_str(), resolved) == nullptr) return {};
+  fs::path path(resolved);
+  while (path.has_relative_path()) {
+    if (is_bus_id(path.filename().string())) return path.string();
+    path = path.parent_path();
+  }
+  return {};
+}
 
 std::vector<Interface> scan_interfaces() {
   std::vector<Interface> found;

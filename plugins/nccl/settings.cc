@@ -108,7 +108,12 @@ Status take_own_variables(const Environment& environment, PluginSettings& out) {
   if (!out.open.faults.empty()) out.has_shm = false;
   const auto own = environment.text("SPINDRIFT_NCCL_IFNAME");
   out.devices.interfaces = own ? *own : environment.text("NCCL_SOCKET_IFNAME").value_or("");
+  out.devices.own_names = own.value_or("");
   if (!own) out.devices.adapters = environment.text("NCCL_IB_HCA").value_or("");
+  out.devices.rails = environment.text("SPINDRIFT_NCCL_RAILS").value_or("");
+  const auto rdma = environment.number("SPINDRIFT_NCCL_RDMA", 0, 1);
+  if (!rdma.ok()) return rdma.error();
+  out.devices.has_rdma = rdma.value().value_or(1) == 1;
   return take_family(environment, out.devices);
 }
 

@@ -1,7 +1,10 @@
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "plugins/nccl/devices.h"
 #include "plugins/nccl/handle.h"
@@ -100,6 +103,93 @@ TEST(Devices, LoopbackHasAnIdentityWithoutAnAddressOfItsOwn) {
   EXPECT_NE(choose_devices({loopback}, {}).front().guid, 0U);
 }
 
+Adapter adapter(std::string name, std::string pci, int port = 1) {
+  return {.name = std::move(name),
+          .pci_path = std::move(pci),
+          .guid = 7,
+          .port = port,
+          .speed_mbps = 400000,
+          .is_active = true};
+}
+
+TEST(Devices, RdmaPortsStandBeforeInterfacesInPciOrder) {
+  const Interface plain = interface("eth0", "/sys/devices/pci0000:00/0000:03:00.0", "10.0.0.1");
+  const std::vector<Adapter> adapters = {adapter("mlx5_0", "/sys/devices/0000:c1:00.0"),
+                                         adapter("mlx5_1", "/sys/devices/0000:17:00.0")};
+  const auto devices = join_devices(adapter_devices(adapters, {}), {plain}, {});
+  EXPECT_THAT(names(devices), ElementsAre("mlx5_1", "mlx5_0"));
+  EXPECT_EQ(devices[0].address, "verbs://mlx5_1:1");
+  EXPECT_EQ(devices[0].provider, "verbs");
+  EXPECT_EQ(devices[0].speed_mbps, 400000);
+  EXPECT_THAT(devices[1].parts, ElementsAre(1));
+  EXPECT_THAT(names(join_devices({}, {plain}, {})), ElementsAre("eth0"));
+}
+
+TEST(Devices, RdmaPortsPassTheFiltersOfAdapters) {
+  std::vector<Adapter> adapters = {adapter("mlx5_0", ""), adapter("mlx5_1", ""),
+                                   adapter("mlx5_1", "", 2)};
+  EXPECT_THAT(names(adapter_devices(adapters, {.adapters = "=mlx5_0"})), ElementsAre("mlx5_0"));
+  EXPECT_THAT(names(adapter_devices(adapters, {.adapters = "^mlx5_0"})),
+              ElementsAre("mlx5_1:1", "mlx5_1:2"));
+  // NCCL_SOCKET_IFNAME is about sockets; ours is about everything.
+  EXPECT_THAT(names(adapter_devices(adapters, {.interfaces = "eth0"})),
+              ElementsAre("mlx5_0", "mlx5_1:1", "mlx5_1:2"));
+  EXPECT_TRUE(adapter_devices(adapters, {.own_names = "eth0"}).empty());
+  adapters[0].is_active = false;
+  EXPECT_THAT(names(adapter_devices(adapters, {.adapters = "mlx5_0"})), ElementsAre());
+}
+
+TEST(Devices, EfaIsReachedByLibfabric) {
+  Adapter efa = adapter("rdmap16s27", "/sys/devices/0000:10:1b.0");
+  efa.is_efa = true;
+  const auto devices = adapter_devices({efa}, {});
+  EXPECT_EQ(devices.at(0).provider, "ofi");
+  EXPECT_EQ(devices.at(0).address, "ofi://efa?domain=rdmap16s27-rdm");
+}
+
+TEST(Devices, NamedByAddressComeInTheOrderOfTheirNames) {
+  Interface loopback = interface("lo", "", "127.0.0.1");
+  const auto made = named_devices(
+      {.rails = "ofi://net@127.0.0.1 verbs://mlx5_0:1  ofi://net@127.0.0.1?poll_us=50"}, {loopback},
+      {adapter("mlx5_0", "/sys/devices/0000:17:00.0")});
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_THAT(names(made.value()), ElementsAre("ofi-net-lo", "mlx5_0", "ofi-net-lo#2"));
+  EXPECT_EQ(made.value()[0].address, "ofi://net@127.0.0.1:0");
+  EXPECT_EQ(made.value()[1].pci_path, "/sys/devices/0000:17:00.0");
+  EXPECT_EQ(made.value()[2].address, "ofi://net@127.0.0.1:0?poll_us=50");
+  const auto refused = named_devices({.rails = "udp://10.0.0.1"}, {}, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message(), HasSubstr("SPINDRIFT_NCCL_IFNAME"));
+}
+
+TEST(Adapters, AreReadAsTheKernelWritesThem) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("adapters" + std::to_string(::getpid()));
+  const auto port = folder / "mlx5_0" / "ports" / "1";
+  std::filesystem::create_directories(port);
+  std::ofstream(port / "rate") << "100 Gb/sec (4X EDR)\n";
+  std::ofstream(port / "state") << "4: ACTIVE\n";
+  std::ofstream(folder / "mlx5_0" / "node_guid") << "ec0d:9a03:00ca:fe01\n";
+  const std::vector<Adapter> found = scan_adapters(folder.string());
+  std::filesystem::remove_all(folder);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].name, "mlx5_0");
+  EXPECT_EQ(found[0].speed_mbps, 100000);
+  EXPECT_EQ(found[0].guid, 0xec0d9a0300cafe01ULL);
+  EXPECT_TRUE(found[0].is_active);
+  EXPECT_FALSE(found[0].is_efa);
+  EXPECT_TRUE(scan_adapters("/nowhere").empty());
+}
+
+TEST(DeviceTable, MergesInterfacesAlone) {
+  auto devices = named_devices({.rails = "ofi://net@10.0.0.1 ofi://net@10.0.0.2"}, {}, {}).value();
+  DeviceTable table(std::move(devices));
+  const auto merged = table.merge({0, 1});
+  ASSERT_FALSE(merged.ok());
+  EXPECT_THAT(merged.error().message(), HasSubstr("cannot be merged"));
+  EXPECT_TRUE(table.merge({1}).ok());
+}
+
 TEST(DeviceTable, MergesDevicesOnce) {
   DeviceTable table(choose_devices(
       {interface("eth0", "", "10.0.0.1"), interface("ethernet1", "", "10.0.1.1")}, {}));
@@ -135,6 +225,7 @@ TEST(DeviceTable, RefusesMoreAddressesThanAHandleHolds) {
 TEST(Handle, CarriesRailsOfBothFamilies) {
   Handle handle{.nonce = 7, .host = 8, .shm_id = 9, .rails = {}};
   handle.rails = {address("10.0.0.1:4793"), address("[2001:db8::1]:4794")};
+  handle.provider = "ofi";
   std::array<char, kHandleBytes> buffer{};
   write_handle(handle, buffer.data());
   const auto read = read_handle(buffer.data());
@@ -143,6 +234,7 @@ TEST(Handle, CarriesRailsOfBothFamilies) {
   EXPECT_EQ(read.value().host, 8U);
   EXPECT_EQ(read.value().shm_id, 9U);
   EXPECT_EQ(read.value().rails, handle.rails);
+  EXPECT_EQ(read.value().provider, "ofi");
 }
 
 TEST(Handle, KeepsTheAttemptOfItsCopyApart) {

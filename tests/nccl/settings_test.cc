@@ -67,6 +67,14 @@ TEST(PluginSettings, OurFilterStandsAboveNccls) {
   EXPECT_EQ(settings({"NCCL_SOCKET_FAMILY=AF_INET6"}).devices.family, 6);
 }
 
+TEST(PluginSettings, RdmaDevicesAreUsedUnlessTheUserSaysOtherwise) {
+  EXPECT_TRUE(settings({}).devices.has_rdma);
+  EXPECT_FALSE(settings({"SPINDRIFT_NCCL_RDMA=0"}).devices.has_rdma);
+  EXPECT_EQ(settings({"SPINDRIFT_NCCL_RAILS=ofi://net@10.0.0.1"}).devices.rails,
+            "ofi://net@10.0.0.1");
+  EXPECT_EQ(settings({"SPINDRIFT_NCCL_IFNAME=mlx5_1"}).devices.own_names, "mlx5_1");
+}
+
 TEST(PluginSettings, SharedMemoryIsOffWhereNcclsIs) {
   EXPECT_FALSE(settings({"NCCL_SHM_DISABLE=1"}).has_shm);
   EXPECT_TRUE(settings({"NCCL_SHM_DISABLE=1", "SPINDRIFT_NCCL_SHM=1"}).has_shm);
@@ -89,8 +97,8 @@ TEST(PluginSettings, RefusalsNameVariableValueAndBounds) {
 }
 
 TEST(PluginSettings, OwnNamesAreKnownToTheTableOfTunables) {
-  for (const char* name :
-       {"conf", "nccl_ifname", "nccl_shm", "nccl_threads", "nccl_ll128", "nccl_fault"})
+  for (const char* name : {"conf", "nccl_ifname", "nccl_rails", "nccl_rdma", "nccl_shm",
+                           "nccl_threads", "nccl_ll128", "nccl_fault"})
     EXPECT_NE(find_tunable(name), nullptr) << name;
 }
 
