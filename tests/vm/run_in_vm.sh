@@ -249,7 +249,7 @@ cat_out=$!
 cat "$work/err" >&2 &
 cat_err=$!
 setpriv --pdeathsig KILL -- qemu-system-x86_64 "${accelerator[@]}" -machine q35 -m 2048 -smp 2 -nodefaults \
-  -no-user-config -display none -no-reboot -device intel-iommu \
+  -no-user-config -display none -no-reboot -device intel-iommu,aw-bits=48 \
   -netdev hubport,hubid=0,id=cable0 -device e1000,netdev=cable0,mac=02:00:00:00:00:01 \
   -netdev hubport,hubid=0,id=cable1 -device e1000,netdev=cable1,mac=02:00:00:00:00:02 \
   -kernel "$kernel/vmlinux" -initrd "$kernel/initramfs" \
