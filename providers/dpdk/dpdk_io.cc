@@ -25,6 +25,9 @@ constexpr Duration kMaintenance = std::chrono::milliseconds(5);
 constexpr Duration kPortLatency = std::chrono::microseconds(10);
 constexpr Duration kThreadLatency = std::chrono::microseconds(100);
 
+// Rings hold so many packets, and connections may use shorter ones than the MTU.
+constexpr std::uint32_t kUsualPacketBytes = 4096;
+
 class DpdkIo final : public PacketIo, public RegionUser {
  public:
   explicit DpdkIo(std::span<const DeviceOptions> devices)
@@ -114,8 +117,8 @@ void DpdkIo::describe() {
     const DeviceOptions& options = use->port->options();
     caps_.max_packet_bytes = std::max(caps_.max_packet_bytes, options.mtu - ip_udp_bytes(4));
     // What waits in a ring; a queue that nobody empties drops the rest.
-    const std::uint64_t ring_bytes = std::uint64_t{options.ring} * options.mtu;
-    caps_.receive_buffer_bytes += ring_bytes;
+    caps_.receive_buffer_bytes += std::uint64_t{use->port->device().waiting_packets()} *
+                                  std::min(options.mtu, kUsualPacketBytes);
     const Rate rate = use->port->device().link_rate();
     if (caps_.link_rate.is_unlimited() || (!rate.is_unlimited() && rate < caps_.link_rate))
       caps_.link_rate = rate;

@@ -47,7 +47,8 @@ class NoSigpipe {
 
 // Threads that DPDK and its drivers make meanwhile inherit the calling thread's scheduling. They
 // sleep until a peer connects or a link changes; at the real-time priority of a thread that polls
-// on the same processor they would never have a turn. They get one more, and turns among themselves.
+// on the same processor they would never have a turn. They get one more, and turns among
+// themselves.
 class ControlThreadsFirst {
  public:
   ControlThreadsFirst();

@@ -45,14 +45,13 @@ Status check_mtu(const DeviceOptions& options, const std::string& driver) {
                                                 std::to_string(options.mtu));
 }
 
-// af_packet wants packets to be as large as the frames of its ring, whatever the MTU.
-std::uint32_t ring_frame_bytes(const DeviceOptions& options) {
-  const std::string key = "framesz=";
-  const std::size_t at = options.arguments.find(key);
-  if (!options.device.starts_with("net_af_packet")) return 0;
-  if (at == std::string::npos) return 2048;
+// What af_packet is told of its ring, or what it takes by itself.
+std::uint32_t af_packet_argument(const DeviceOptions& options, const std::string& key,
+                                 std::uint32_t by_itself) {
+  const std::size_t at = options.arguments.find(key + "=");
+  if (at == std::string::npos) return by_itself;
   return static_cast<std::uint32_t>(
-      std::strtoul(options.arguments.c_str() + at + key.size(), nullptr, 10));
+      std::strtoul(options.arguments.c_str() + at + key.size() + 1, nullptr, 10));
 }
 
 // Drivers in software which copy what they are given, and do not hand it on.
@@ -201,7 +200,12 @@ Status PortDevice::set_up_queues(const DeviceOptions& options) {
   // has_sent() asks about every packet.
   if (payload_reach_ == PayloadReach::kMapped) sending.tx_rs_thresh = 1;
   PoolWish wish = pool_wish(options, socket());
-  wish.frame_bytes = std::max(wish.frame_bytes, ring_frame_bytes(options));
+  waiting_packets_ = options.ring;
+  if (driver_ == "net_af_packet") {
+    waiting_packets_ = af_packet_argument(options, "framecnt", 512);
+    // It wants packets to be as large as the frames of its ring, whatever the MTU.
+    wish.frame_bytes = std::max(wish.frame_bytes, af_packet_argument(options, "framesz", 2048));
+  }
   if (driver_ == "net_af_xdp") {
     wish.packets = std::max(wish.packets, kAfXdpPackets);
     wish.frame_bytes = kAfXdpFrameBytes;

@@ -44,6 +44,8 @@ class PortDevice {
   std::uint16_t queues() const { return static_cast<std::uint16_t>(receive_queues_.size()); }
   bool is_up() const;
   Rate link_rate() const;
+  // That a queue holds for who does not look.
+  std::uint32_t waiting_packets() const { return waiting_packets_; }
   bool computes_checksums() const { return computes_checksums_; }
   bool checks_checksums() const { return checks_checksums_; }
   const std::string& driver() const { return driver_; }
@@ -106,6 +108,7 @@ class PortDevice {
   bool must_stay_open_ = false;
   PayloadReach payload_reach_ = PayloadReach::kPacket;
   RxTimestampField rx_timestamps_{};
+  std::uint32_t waiting_packets_ = 0;
   std::uint16_t transmit_descriptors_ = 0;
   std::string driver_;
   std::vector<ReceiveQueue> receive_queues_;
