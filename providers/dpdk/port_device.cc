@@ -241,6 +241,13 @@ Status PortDevice::start(const DeviceOptions& options) {
 
 Status PortDevice::set_mac(const DeviceOptions& options) const {
   if (options.mac.is_zero() || options.mac == mac()) return ok_status();
+  // The kernel's interface keeps its own, or the kernel would look up a route for every packet of
+  // ours. A card below it passes on what is for others too.
+  if (driver_ == "net_af_packet") {
+    const int passes = rte_eth_promiscuous_enable(id_);
+    if (passes == 0) return ok_status();
+    return trouble(options, "does not become promiscuous, as mac= needs", passes);
+  }
   rte_ether_addr address{};
   std::memcpy(address.addr_bytes, options.mac.bytes.data(), 6);
   const int code = rte_eth_dev_default_mac_addr_set(id_, &address);

@@ -41,6 +41,10 @@ class Link:
         return (("net_vhost0", f"iface={socket},queues=1"),
                 ("net_virtio_user0", f"path={socket},queues=1,queue_size=1024"))
 
+    def options(self, _number):
+        """Of the address of an end, beyond its device."""
+        return ""
+
 
 class Cable(Link):
     """A veth pair, whose ends af_packet has."""
@@ -80,6 +84,11 @@ class Cable(Link):
         return [("net_af_packet0", f"iface={one},blocksz=65536,framesz=16384,framecnt=256")
                 for one in self._interfaces]
 
+    def options(self, number):
+        """Not the kernel's Ethernet address: it would look up a route for each packet, which it does
+        not for those of the plain program, that are of no type it knows."""
+        return f"&mac=02:00:00:00:00:{number:02x}"
+
 
 class Ours:
     """`spindrift perf` over the link; the server is on the receiver's processor."""
@@ -90,7 +99,8 @@ class Ours:
 
     def _address(self, end, number):
         device, arguments = end
-        return f"dpdk://{device}?ip=10.0.0.{number}/24&mtu={MTU}&args={arguments}"
+        return (f"dpdk://{device}?ip=10.0.0.{number}/24&mtu={MTU}{self.link.options(number)}"
+                f"&args={arguments}")
 
     def _run(self, options):
         near, far = self.link.ends()

@@ -62,7 +62,10 @@ af_packet | af_xdp | kernel)
   ring="blocksz=65536,framesz=16384,framecnt=256"
   near="net_af_packet0 iface=sdp0$$,$ring"
   far="net_af_packet0 iface=sdp1$$,$ring"
-  if [ "$link" = af_xdp ]; then
+  if [ "$link" = af_packet ]; then
+    near+="&mac=02:00:00:00:11:01"
+    far+="&mac=02:00:00:00:11:02"
+  elif [ "$link" = af_xdp ]; then
     near="net_af_xdp0 iface=sdp0$$"
     far="net_af_xdp0 iface=sdp1$$"
   fi
@@ -193,6 +196,8 @@ if [ $((made * 4)) -gt "$frames" ]; then
 fi
 
 if [ "$link" = af_packet ]; then
+  [ "$(cat /sys/class/net/sdp0$$/address)" != 02:00:00:00:11:01 ] ||
+    fail "mac= has changed the address of the kernel's interface"
   # Once more while the kernel's end of the cable is listened to.
   dumpcap -q -i sdp1$$ -w "$out/wire.pcapng" >/dev/null 2>&1 &
   capture=$!
