@@ -1,9 +1,10 @@
 #include "providers/dpdk/device_options.h"
 
 #include <array>
-#include <charconv>
 #include <optional>
 #include <string_view>
+
+#include "transport/base/text_pieces.h"
 
 namespace spindrift {
 namespace {
@@ -35,24 +36,6 @@ constexpr std::array<DeviceOptionInfo, 14> kOptions{{
 Error refusal(std::string_view key, std::string_view value, std::string_view why) {
   return Error(ErrorCode::kInvalidArgument, "dpdk option " + std::string(key) + "=" +
                                                 std::string(value) + ": " + std::string(why));
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t at = text.find(separator);
-    parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
-
-std::optional<std::uint32_t> parse_number(std::string_view text) {
-  std::uint32_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
-  return value;
 }
 
 // Numeric only: a name would be looked up on a network that this device may be the way to.

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "transport/base/text_pieces.h"
 
 namespace spindrift {
 namespace {
@@ -33,24 +34,6 @@ constexpr std::array<VerbsOptionInfo, 15> kOptions{{
 Error refusal(std::string_view key, std::string_view value, std::string_view why) {
   return Error(ErrorCode::kInvalidArgument,
                "verbs: " + std::string(key) + "=" + std::string(value) + ": " + std::string(why));
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t at = text.find(separator);
-    parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
-
-std::optional<std::uint32_t> parse_number(std::string_view text) {
-  std::uint32_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
-  return value;
 }
 
 // Port 0 of a device is none.
