@@ -99,8 +99,9 @@ Status DatagramLane::connect(const Peer& peer, std::vector<std::uint32_t>& slots
 
 void DatagramLane::post(std::span<const OutgoingDatagram* const> packets, std::uint32_t local_key) {
   SPINDRIFT_CHECK(packets.size() <= kChain);
-  std::array<ibv_send_wr, kChain> requests;
-  std::array<ibv_sge, kChain> pieces;
+  // Filled below as far as they are used.
+  std::array<ibv_send_wr, kChain> requests;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<ibv_sge, kChain> pieces;        // NOLINT(cppcoreguidelines-pro-type-member-init)
   for (std::size_t i = 0; i < packets.size(); ++i) {
     const OutgoingDatagram& one = *packets[i];
     pieces[i] = {.addr = reinterpret_cast<std::uintptr_t>(one.bytes.bytes),

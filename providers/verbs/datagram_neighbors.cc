@@ -110,7 +110,7 @@ DatagramNeighbors::Sender DatagramNeighbors::sender(std::uint16_t rail,
   return found == senders_.end() ? Sender{} : found->second;
 }
 
-void DatagramNeighbors::fail_lane(std::uint16_t rail, std::uint32_t queue_pair) {
+void DatagramNeighbors::fail_lane(std::uint16_t rail, std::uint32_t queue_pair) const {
   const Sender found = sender(rail, queue_pair);
   if (found.neighbor != nullptr) found.neighbor->lanes[found.lane]->fail();
 }
@@ -199,7 +199,7 @@ void DatagramNeighbors::answer(const DatagramNeighbor& neighbor, std::uint64_t n
 void DatagramNeighbors::hear(std::uint16_t rail, DatagramRail& own, Time now,
                              std::vector<DatagramNeighbor*>& known, std::vector<IoError>& errors) {
   for (std::size_t i = 0; i < kDatagramsAtOnce; ++i) {
-    std::array<std::byte, kMaxDatagramCardBytes + 1> bytes;
+    std::array<std::byte, kMaxDatagramCardBytes + 1> bytes{};
     SocketAddress from;
     const ssize_t count =
         ::recvfrom(own.socket(), bytes.data(), bytes.size(), MSG_DONTWAIT, from.get(), &from.bytes);

@@ -58,7 +58,7 @@ class DatagramNeighbors {
   };
   Sender sender(std::uint16_t rail, std::uint32_t queue_pair) const;
   // UC: the device gave up one of ours.
-  void fail_lane(std::uint16_t rail, std::uint32_t queue_pair);
+  void fail_lane(std::uint16_t rail, std::uint32_t queue_pair) const;
   // The way to it in that class; null: the device makes none.
   ibv_ah* way(DatagramNeighbor& neighbor, const DatagramRail& rail, std::uint8_t traffic_class,
               std::uint8_t service_level);
