@@ -14,6 +14,7 @@
 #include "spindrift/provider.h"
 #include "spindrift/result.h"
 
+#include "providers/dpdk/eal.h"
 #include "providers/dpdk/spin_lock.h"
 
 namespace spindrift {
@@ -28,9 +29,11 @@ class Mailbox {
     std::array<rte_mbuf*, 64> left{};
     for (std::size_t n = take(left); n != 0; n = take(left))
       rte_pktmbuf_free_bulk(left.data(), static_cast<unsigned>(n));
+    const ControlThreadsFirst beside_control_threads;
     rte_ring_free(ring_);
   }
   Status open(const char* name) {
+    const ControlThreadsFirst beside_control_threads;
     ring_ = rte_ring_create(name, kFrames, SOCKET_ID_ANY, RING_F_SC_DEQ);
     if (ring_ != nullptr) return ok_status();
     return Error(ErrorCode::kNoMemory,

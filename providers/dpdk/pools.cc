@@ -7,6 +7,7 @@
 
 #include <rte_mbuf.h>
 
+#include "providers/dpdk/eal.h"
 #include "providers/dpdk/frame_layout.h"
 
 namespace spindrift {
@@ -62,6 +63,7 @@ rte_mempool* take_pool(const PoolWish& wish) {
     all.idle.pop_back();
     return found;
   }
+  const ControlThreadsFirst beside_control_threads;
   const std::string name = "spindrift_pool_" + std::to_string(all.made++);
   rte_mempool* made =
       rte_pktmbuf_pool_create(name.c_str(), wish.packets, std::min(kCache, wish.packets / 4),
