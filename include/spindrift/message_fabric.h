@@ -40,7 +40,7 @@ struct FabricCaps {
   std::uint32_t max_peers = 0;          // at a time
   std::uint32_t max_payload_bytes = 0;  // of one message
   std::uint32_t max_read_bytes = 0;     // of one read of the peer's memory; 0: there are none
-  std::uint32_t read_from_bytes = 0;    // messages from this length on are better read than sent
+  std::uint32_t read_from_bytes = 0;    // reads_from() where it is always the same
   // Bytes of one read, where the medium knows better than the engine (ConnectOptions::chunk_bytes);
   // 0: the engine's choice.
   std::uint32_t read_chunk_bytes = 0;
@@ -164,6 +164,11 @@ class MessageFabric {
     std::uint16_t lanes = 1;
   };
   [[nodiscard]] virtual Reach reach(FabricPeer peer) const = 0;
+  // Messages to `peer` from this length on had better be read by it than sent, where it can; what
+  // is faster may change. UINT32_MAX: none.
+  [[nodiscard]] virtual std::uint32_t reads_from(FabricPeer /*peer*/) const {
+    return caps().read_from_bytes;
+  }
   // "lane 3 (mlx5_0 port 1, queue pair 4711, down: transport retries exceeded)", for errors and
   // reports: with the device's words while it is down.
   [[nodiscard]] virtual std::string describe_lane(FabricPeer /*peer*/, std::uint16_t lane) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <system_error>
 
 #include "providers/monotonic_clock.h"
@@ -17,6 +18,7 @@ constexpr std::size_t kReadsAtOnce = 1024;
 // A ring must take several messages of the largest size, or the two sides would take turns.
 constexpr std::uint32_t kLargestMessage = 16384;
 constexpr std::uint32_t kLargestRead = 1U << 20U;
+constexpr std::uint32_t kTimedEvery = 16;  // long messages that arrive by the ring
 
 // What was written before is seen by whoever does not see what is read after.
 void order_stores_before_loads() {
@@ -35,7 +37,6 @@ ShmFabric::ShmFabric(const ShmOptions& options) : options_(options), reads_done_
   caps_.max_peers = kMaxShmPeers;
   caps_.max_payload_bytes = std::min(kLargestMessage, options.ring_bytes / 4);
   caps_.max_read_bytes = options.single_copy == SingleCopy::kOff ? 0 : kLargestRead;
-  caps_.read_from_bytes = options.single_copy_bytes;
   caps_.read_chunk_bytes = kLargestRead;  // one call of the kernel's for as much as possible
   caps_.max_held = 64;
   // Only numbers: each side may use as many as it likes.
@@ -54,15 +55,62 @@ Status ShmFabric::add_region(LocalKey /*region*/, std::span<std::byte> /*bytes*/
 
 void ShmFabric::remove_region(LocalKey /*region*/) {}
 
+std::uint32_t ShmFabric::reads_from(FabricPeer id) const {
+  const bool reads = options_.single_copy == SingleCopy::kOn || peers_[id.value]->choice.reads();
+  return reads ? options_.single_copy_bytes : UINT32_MAX;
+}
+
+RemoteSpan ShmFabric::offer(FabricPeer id, const Sge& piece) {
+  note_moved(*peers_[id.value], piece.bytes);
+  return {.address = reinterpret_cast<std::uintptr_t>(piece.data), .bytes = piece.bytes};
+}
+
+void ShmFabric::note_moved(ShmPeer& peer, std::uint64_t bytes) {
+  const ShmBlock& block = peer.memory.block(1 - peer.side);
+  peer.choice.note_moved(bytes, {.ring = block.ring_rate.load(std::memory_order_relaxed),
+                                 .reads = block.read_rate.load(std::memory_order_relaxed)});
+}
+
+// Now and then the beginning of a payload is fetched from the ring, timed: what uses it later finds
+// it in the cache.
+void ShmFabric::time_ring(ShmPeer& peer, std::span<const std::byte> payload) {
+  if (payload.size() < ShmChoice::kTimedBytes || !peer.reach.reads_peer ||
+      ++peer.long_arrivals % kTimedEvery != 0) {
+    return;
+  }
+  const Time start = now();
+  std::memcpy(fetched_.data(), payload.data(), kFetchedBytes);
+  peer.taken.add(kFetchedBytes, (now() - start).count());
+  peer.memory.block(peer.side).ring_rate.store(peer.taken.value(), std::memory_order_relaxed);
+}
+
+bool ShmFabric::send_message(ShmPeer& peer, const FabricOp& op) {
+  const std::uint32_t bytes = op.local.size() == 1 ? op.local[0].bytes : 0;
+  if (bytes < ShmChoice::kTimedBytes || !peer.reach.is_read_by_peer) return peer.writer.write(op);
+  const bool is_timed = peer.choice.is_timed();
+  const Time start = is_timed ? now() : Time{};
+  if (!peer.writer.write(op)) return false;
+  if (is_timed) peer.choice.note_copy(bytes, (now() - start).count());
+  note_moved(peer, bytes);
+  return true;
+}
+
 bool ShmFabric::read_memory(ShmPeer& peer, const FabricOp& op) {
   if (reads_done_.is_full()) return false;
+  const Time start = now();
   const int error = read_process(peer.process, op.remote, op.local);
   if (error != 0)
     peer.read_error = "reading the memory of process " + std::to_string(peer.process) + ": " +
                       std::system_category().message(error);
   ++reads_;
+  std::uint64_t bytes = 0;
   for (const Sge& piece : op.local)
-    read_bytes_ += piece.bytes;
+    bytes += piece.bytes;
+  read_bytes_ += bytes;
+  if (error == 0 && bytes >= ShmChoice::kTimedBytes) {
+    peer.read.add(static_cast<std::uint32_t>(bytes), (now() - start).count());
+    peer.memory.block(peer.side).read_rate.store(peer.read.value(), std::memory_order_relaxed);
+  }
   reads_done_.push_back({.tag = op.tag, .peer = op.peer, .is_ok = error == 0});
   return true;
 }
@@ -75,7 +123,7 @@ std::size_t ShmFabric::post(std::span<const FabricOp> ops) {
     if (last != nullptr && last != &peer) wake(*last);
     last = &peer;
     const bool is_taken =
-        op.kind == FabricOp::Kind::kSend ? peer.writer.write(op) : read_memory(peer, op);
+        op.kind == FabricOp::Kind::kSend ? send_message(peer, op) : read_memory(peer, op);
     if (!is_taken) break;
     ++taken;
   }
@@ -112,6 +160,7 @@ std::size_t ShmFabric::poll_peer(ShmPeer& peer, std::span<FabricCompletion> out)
       lose(peer, "it wrote into the shared ring what no version of this library writes");
       break;
     }
+    time_ring(peer, out[count].payload);
     out[count++].peer = peer.id;
   }
   if (count < out.size() && poll_status(peer, out[count])) ++count;

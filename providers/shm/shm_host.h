@@ -37,9 +37,8 @@ class ShmFabric final : public MessageFabric {
   std::size_t poll_events(std::span<FabricEvent> out) override;
   Status add_region(LocalKey region, std::span<std::byte> bytes) override;
   void remove_region(LocalKey region) override;
-  RemoteSpan offer(FabricPeer /*peer*/, const Sge& piece) override {
-    return {.address = reinterpret_cast<std::uintptr_t>(piece.data), .bytes = piece.bytes};
-  }
+  std::uint32_t reads_from(FabricPeer peer) const override;
+  RemoteSpan offer(FabricPeer peer, const Sge& piece) override;
   std::size_t post(std::span<const FabricOp> ops) override;
   std::size_t poll(std::span<FabricCompletion> out) override;
   void release(const FabricCompletion& message) override {
@@ -89,6 +88,9 @@ class ShmFabric final : public MessageFabric {
 
   // shm_fabric.cc
   bool read_memory(ShmPeer& peer, const FabricOp& op);
+  bool send_message(ShmPeer& peer, const FabricOp& op);
+  void note_moved(ShmPeer& peer, std::uint64_t bytes);
+  void time_ring(ShmPeer& peer, std::span<const std::byte> payload);
   bool poll_status(ShmPeer& peer, FabricCompletion& out);
   std::size_t poll_peer(ShmPeer& peer, std::span<FabricCompletion> out);
   void wake(ShmPeer& peer);
@@ -103,6 +105,8 @@ class ShmFabric final : public MessageFabric {
   std::vector<std::uint32_t> free_peers_;
   std::vector<ShmPeer*> open_peers_;  // those with rings
   std::size_t first_polled_ = 0;
+  static constexpr std::uint32_t kFetchedBytes = 4096;
+  std::array<std::byte, kFetchedBytes> fetched_;  // written, never read
   std::deque<FabricEvent> events_;
   Ring<ReadDone> reads_done_;
   std::uint32_t opening_ = 0;        // peers that are not open yet

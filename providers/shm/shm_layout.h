@@ -18,7 +18,7 @@
 
 namespace spindrift {
 
-inline constexpr std::uint32_t kShmVersion = 1;
+inline constexpr std::uint32_t kShmVersion = 2;
 inline constexpr std::size_t kShmSlots = 512;
 inline constexpr std::size_t kShmSlotBytes = 128;
 inline constexpr std::size_t kShmSlotsAt = 4096;
@@ -45,6 +45,9 @@ static_assert(sizeof(ShmSlot) == kShmSlotBytes);
 struct alignas(256) ShmBlock {
   alignas(64) std::atomic<std::uint64_t> status[4];
   std::atomic<std::uint32_t> is_asleep;
+  // How fast its owner takes what comes, in bytes per us, out of the ring and by reading.
+  std::atomic<std::uint32_t> ring_rate;
+  std::atomic<std::uint32_t> read_rate;
   alignas(64) std::atomic<std::uint64_t> slots_taken;
   std::atomic<std::uint64_t> payload_taken;
 };

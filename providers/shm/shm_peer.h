@@ -6,6 +6,7 @@
 
 #include "spindrift/message_fabric.h"
 
+#include "providers/shm/shm_choice.h"
 #include "providers/shm/shm_memory.h"
 #include "providers/shm/shm_ring.h"
 #include "providers/shm/shm_socket.h"
@@ -35,6 +36,10 @@ struct ShmPeer {
   ShmReader reader;
   FabricStatus seen;  // of its status words
   MessageFabric::Reach reach;
+  ShmChoice choice;  // of the way of messages to it
+  std::uint32_t long_arrivals = 0;
+  ShmCopyRate taken;  // by this process out of the ring
+  ShmCopyRate read;   // and from the peer's memory
   std::uint64_t probe_address = 0;
   std::uint64_t probe_value = 0;
   std::uint64_t own_probe = 0;  // the peer reads this word to see whether it can

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "providers/shm/shm_choice.h"
 #include "providers/shm/shm_copy.h"
 #include "providers/shm/shm_memory.h"
 #include "providers/shm/shm_ring.h"
@@ -20,6 +21,77 @@ namespace {
 
 using testing::HasSubstr;
 constexpr ShmLayout kLayout{.ring_bytes = 65536};
+
+TEST(ShmCopyRate, IsThatOfAFewButTheSlowestAndUnknownBefore) {
+  ShmCopyRate rate;
+  for (const std::int64_t microseconds : {4, 2000, 2}) {
+    rate.add(16384, microseconds * 1000);
+    EXPECT_EQ(rate.value(), 0U);
+  }
+  rate.add(16384, 2000);
+  EXPECT_EQ(rate.value(), 3U * 16384U / 8);
+  for (int i = 0; i < 4; ++i)
+    rate.add(UINT32_MAX, -1);  // a clock that goes backwards, and more than can be
+  EXPECT_EQ(rate.value(), 1U << 30U);
+}
+
+// Of `bytes` in messages of 1 MiB, how many were to be read where copies into and out of the ring,
+// and reads, are so fast.
+std::int64_t bytes_read(ShmChoice& choice, std::int64_t bytes, std::uint32_t ring_rate,
+                        std::uint32_t read_rate) {
+  constexpr std::int64_t kMessage = 1 << 20;
+  std::int64_t read = 0;
+  for (std::int64_t sent = 0; sent < bytes; sent += kMessage) {
+    if (choice.reads()) {
+      read += kMessage;
+    } else {
+      for (int i = 0; i < 8; ++i)
+        choice.note_copy(16384, 16384000 / ring_rate);
+    }
+    choice.note_moved(kMessage, {.ring = ring_rate, .reads = read_rate});
+  }
+  return read;
+}
+
+TEST(ShmChoice, BeginsWithTheRingsAndTriesReadsBeforeItTakesTheFaster) {
+  ShmChoice choice;
+  EXPECT_EQ(bytes_read(choice, ShmChoice::kTryBytes, 80000, 0), 0);
+  EXPECT_EQ(bytes_read(choice, ShmChoice::kTryBytes, 80000, 10000), ShmChoice::kTryBytes);
+  EXPECT_EQ(bytes_read(choice, ShmChoice::kFewestBytes, 80000, 10000), 0);
+}
+
+TEST(ShmChoice, TriesLessOftenWhatWasSlowerEachTime) {
+  ShmChoice choice;
+  const std::int64_t bytes = 8 * ShmChoice::kMostBytes;
+  const std::int64_t read = bytes_read(choice, bytes, 80000, 10000);
+  EXPECT_GT(read, 8 * ShmChoice::kTryBytes);
+  EXPECT_LT(read, 20 * ShmChoice::kTryBytes);
+}
+
+TEST(ShmChoice, StaysWithTheRingsWherePeersSayNothingOfTheirReads) {
+  ShmChoice choice;
+  bytes_read(choice, 2 * ShmChoice::kTryBytes, 2000, 0);
+  EXPECT_EQ(bytes_read(choice, ShmChoice::kFewestBytes, 2000, 0), 0);
+}
+
+TEST(ShmChoice, KeepsItsWayForADifferenceThatIsNone) {
+  ShmChoice choice;
+  bytes_read(choice, ShmChoice::kMostBytes, 20000, 9000);
+  EXPECT_LE(bytes_read(choice, ShmChoice::kFewestBytes, 20000, 11000), ShmChoice::kTryBytes);
+  EXPECT_GE(bytes_read(choice, ShmChoice::kFewestBytes, 20000, 20000),
+            ShmChoice::kFewestBytes - ShmChoice::kTryBytes);
+}
+
+TEST(ShmChoice, FollowsWhatIsFasterNow) {
+  ShmChoice choice;
+  bytes_read(choice, ShmChoice::kMostBytes, 80000, 10000);
+  // The rings have become slow: seen on the next message.
+  EXPECT_GE(bytes_read(choice, ShmChoice::kFewestBytes, 4000, 10000),
+            ShmChoice::kFewestBytes - ShmChoice::kTryBytes);
+  // And fast again: with the next try.
+  bytes_read(choice, ShmChoice::kMostBytes, 80000, 15000);
+  EXPECT_LE(bytes_read(choice, ShmChoice::kFewestBytes, 80000, 15000), ShmChoice::kTryBytes);
+}
 
 TEST(ShmMemory, ItsFileIsSealedAgainstEveryOtherLength) {
   const auto file = make_shm_file(kLayout);

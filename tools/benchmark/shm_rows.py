@@ -30,10 +30,10 @@ class Shm:
         self.tool = build / "tools" / "spindrift"
         self.count = 0
 
-    def _run(self, options, settings=""):
+    def _run(self, options, single_copy="auto"):
         self.count += 1
         name = f"bench-{os.getpid()}-{self.count}"
-        environment = {"SPINDRIFT_SHM_SINGLE_COPY": "auto"} if settings == "single_copy" else {}
+        environment = {"SPINDRIFT_SHM_SINGLE_COPY": single_copy}
         server = Program([self.tool, "perf", "server", "--once", "--listen", f"shm://{name}"],
                          RECEIVER_CPU, environment)
         try:
@@ -49,8 +49,8 @@ class Shm:
             server.kill()
         return output, client.cpu_seconds + server.cpu_seconds
 
-    def bandwidth(self, seconds, size, *options, settings=""):
-        report, cpu = self._run(["-s", size, "-D", f"{seconds * 1000:.0f}ms", *options], settings)
+    def bandwidth(self, seconds, size, *options, single_copy="auto"):
+        report, cpu = self._run(["-s", size, "-D", f"{seconds * 1000:.0f}ms", *options], single_copy)
         row = report["bandwidth"][0]
         moved = report["account"]["client"]["counters"]["requests_completed"] * size
         return Sample(row["average_mb_per_s"] * MIB / 1e9, cpu / (moved / 1e9))
@@ -93,18 +93,20 @@ def _series(name, label, measure):
 def _copy_rows(shm, limit):
     # As many places as perf uses for that depth.
     for name, size, places in (("write_1m", MIB, 4), ("write_64k", MIB // 16, 32)):
-        def ours(*options, size=size, places=places, settings=""):
+        def ours(*options, size=size, places=places, single_copy="auto"):
             return lambda seconds: shm.bandwidth(seconds, size, "--depth", str(places), *options,
-                                                 settings=settings)
+                                                 single_copy=single_copy)
         yield Row(name, f"messages of {size // 1024} KiB, {places} under way", "GB/s",
                   contextlib.nullcontext,
                   [_series("ours", "WRITE", ours()), _series("send", "SEND", ours("--op", "send")),
                    _series("read", "READ", ours("--op", "read")),
-                  _series("single_copy", "WRITE, single copy", ours(settings="single_copy")),
+                  _series("rings", "WRITE, rings only", ours(single_copy="off")),
+                   _series("single_copy", "WRITE, single copy only", ours(single_copy="on")),
                    _series("limit", "process_vm_readv", lambda seconds, size=size, places=places:
                            limit.copy(seconds, size, places))],
                   [Goal("ours", "limit", at_least=0.8 if size == MIB else None),
-                   Goal("send", "limit"), Goal("read", "limit"), Goal("single_copy", "limit")])
+                   Goal("send", "limit"), Goal("read", "limit"), Goal("rings", "limit"),
+                   Goal("single_copy", "limit")])
 
 
 def shm_rows(build):

@@ -345,8 +345,9 @@ constexpr Tunable kTunables[] = {
          .type = T::kChoice,
          .highest = 2,
          .choices = kSingleCopyNames,
-         .help = "large messages are copied once, by reading the peer's memory: where the kernel "
-                 "allows it, always (else connections are refused), or never"}),
+         .help = "large messages are copied once, by reading the peer's memory: while that is "
+                 "measured to be faster than the rings and where the kernel allows it, always "
+                 "(else connections are refused), or never"}),
     shm<&ShmOptions::single_copy_bytes>({.name = "shm_single_copy_bytes",
                                          .type = T::kBytes,
                                          .unit = "bytes",

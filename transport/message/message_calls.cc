@@ -308,7 +308,7 @@ void MessageEndpoint::describe(ConnId conn, StateWriter& out) const {
   out.field("rtt_min_us", to_us(c->rtt.min()));
   out.field("paths_usable", static_cast<double>(c->paths->usable()));
   out.field("peer_credits", static_cast<double>(c->peer_credits - c->messages_begun));
-  out.field("is_read_by_peer", c->offers_from_bytes == UINT32_MAX ? 0 : 1);
+  out.field("is_read_by_peer", c->may_offer ? 1 : 0);
   c->flow->algorithm().describe(out);
   c->paths->describe(out);
   if (!c->fetching) return;

@@ -46,6 +46,7 @@ struct MessageRequest {
   bool has_fence;
   bool is_answered;       // READ, atomics
   bool is_being_fetched;  // READ: its bytes were offered
+  bool is_offered;        // once begun: the peer fetches its bytes
   std::array<Sge, kMaxSge> sge;
 
   std::span<const Sge> list() const { return {sge.data(), sge_count}; }
@@ -116,7 +117,7 @@ struct MessageConnection {
   std::vector<std::string> locals;
   std::vector<std::byte> private_data;  // the peer's
   std::uint32_t payload_mtu = 0;
-  std::uint32_t offers_from_bytes = UINT32_MAX;  // longer messages are fetched by the peer
+  bool may_offer = false;  // the peer can fetch messages
   std::uint32_t peer_mtu = 0;
   std::uint8_t peer_crc = 0;
   std::uint32_t peer_max_reads = 0;

@@ -164,7 +164,7 @@ Status open_data(MessageContext& ctx, MessageConnection& c) {
     if (!opened.ok()) return opened;
   }
   c.sprays_messages = ctx.fabric.caps().sprays_messages;
-  if (!c.has_crc && reach.is_read_by_peer) c.offers_from_bytes = ctx.fabric.caps().read_from_bytes;
+  c.may_offer = !c.has_crc && reach.is_read_by_peer;
   c.requests.emplace(ctx.config.send_queue);
   c.responses.emplace(std::size_t{ctx.config.max_reads});
   c.bursts.emplace(kBurstsUnderWay);

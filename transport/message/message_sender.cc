@@ -71,6 +71,11 @@ void take_bursts(MessageContext& ctx, MessageConnection& c) {
   }
 }
 
+// The length from which messages are offered to be fetched.
+std::uint32_t offers_from(const MessageContext& ctx, const MessageConnection& c) {
+  return c.may_offer ? ctx.fabric.reads_from(c.peer) : UINT32_MAX;
+}
+
 // Requests in the order of sending, as far as they may go now. Nothing is changed before the fabric
 // has taken a message.
 class Batch {
@@ -79,6 +84,7 @@ class Batch {
       : ctx_(ctx),
         c_(c),
         scratch_(ctx.sending),
+        offers_from_(offers_from(ctx, c)),
         serial_(c.next_request),
         messages_begun_(c.messages_begun),
         reads_waiting_(c.reads_waiting),
@@ -118,7 +124,8 @@ class Batch {
     return !request.wants_receive() || finds_receive(c_, messages_begun_);
   }
   bool is_offered(const MessageRequest& request) const {
-    return request.length >= c_.offers_from_bytes && request.kind != OpKind::kRead &&
+    if (request.sent_bytes != 0) return request.is_offered;  // as it was begun
+    return request.length >= offers_from_ && request.kind != OpKind::kRead &&
            request.inline_buffer == kNoInlineBuffer;
   }
   std::uint32_t chunk_of(const MessageRequest& request) const {
@@ -221,6 +228,7 @@ class Batch {
     MessageRequest& request = c_.requests->at_serial(c_.next_request);
     request.last_number = c_.begun++;
     if (out.begins) {
+      request.is_offered = is_offered(request);
       request.number = request.last_number;
       request.state = MessageRequest::State::kSending;
       if (request.wants_receive()) ++c_.messages_begun;
@@ -241,6 +249,7 @@ class Batch {
   MessageContext& ctx_;
   MessageConnection& c_;
   SendScratch& scratch_;
+  const std::uint32_t offers_from_;
   std::uint64_t serial_;
   std::uint32_t sent_bytes_ = 0;
   std::uint32_t messages_begun_;
@@ -278,7 +287,7 @@ bool answer_read(MessageContext& ctx, MessageConnection& c, MessageResponse& res
   Record record;
   record.length = response.length;
   record.immediate = response.number;
-  const bool is_offered = response.length >= c.offers_from_bytes;
+  const bool is_offered = response.sent_bytes == 0 && response.length >= offers_from(ctx, c);
   Sge piece{.data = target.data, .bytes = response.length, .region = target.region};
   OfferedPiece offered;
   if (is_offered) {
