@@ -100,7 +100,7 @@ def _copy_rows(shm, limit):
                   contextlib.nullcontext,
                   [_series("ours", "WRITE", ours()), _series("send", "SEND", ours("--op", "send")),
                    _series("read", "READ", ours("--op", "read")),
-                  _series("rings", "WRITE, rings only", ours(single_copy="off")),
+                   _series("rings", "WRITE, rings only", ours(single_copy="off")),
                    _series("single_copy", "WRITE, single copy only", ours(single_copy="on")),
                    _series("limit", "process_vm_readv", lambda seconds, size=size, places=places:
                            limit.copy(seconds, size, places))],
