@@ -21,7 +21,6 @@ constexpr std::uint32_t kTurnsBetweenLooks = 256;
 constexpr std::uint32_t kMostCallers = 1024;  // that have not said what they want
 constexpr Duration kSilentCaller = std::chrono::seconds(5);
 constexpr std::uint64_t kListenerMark = 1ULL << 32;  // in what epoll says
-constexpr std::uint64_t kDeviceMark = kListenerMark - 1;
 constexpr std::size_t kGatesAtOnce = 64;
 
 Error refused(const char* what) {
@@ -40,15 +39,6 @@ Status OfiFabric::watch(int fd, std::uint64_t what, bool for_writing) {
   return ok_status();
 }
 
-// Its descriptor says nothing while there are no reads, or says without end that there are some.
-void OfiFabric::watch_reader(bool is_wanted) {
-  const int fd = device_->reads().wait_fd();
-  if (fd < 0 || is_wanted == is_reader_watched_) return;
-  if (is_wanted && !watch(fd, kDeviceMark, false).ok()) return;
-  if (!is_wanted) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  is_reader_watched_ = is_wanted;
-}
-
 // The first address that listens or is called decides which of libfabric's offers it is, unless
 // the endpoint's own address did.
 Status OfiFabric::open_device(const OfiAddress& address, const NetAddress& source) {
@@ -63,9 +53,9 @@ Status OfiFabric::open_device(const OfiAddress& address, const NetAddress& sourc
                                               " carries messages of " +
                                               std::to_string(traits.max_message) + " bytes; " +
                                               std::to_string(kOfiBufferBytes) + " are needed");
-  const int fd = device.value()->messages().wait_fd();
+  const int fd = device.value()->wait_fd();
   if (fd >= 0)
-    if (const Status watched = watch(fd, kDeviceMark, false); !watched.ok()) return watched;
+    if (const Status watched = watch(fd, kListenerMark - 1, false); !watched.ok()) return watched;
   device_ = std::move(device).value();
   if (!traits.can_read) caps_.max_read_bytes = 0;
   caps_.max_read_local = static_cast<std::uint16_t>(std::min(traits.max_local, kMaxSge));

@@ -173,47 +173,36 @@ Result<std::unique_ptr<OfiDevice>> OfiDevice::open(const OfiWish& wish) {
   return device;
 }
 
-Status OfiQueue::open(fid_domain& domain, fid_fabric& fabric, std::size_t entries) {
-  fabric_ = &fabric;
+Status OfiDevice::open_completions() {
   fi_cq_attr attributes{};
   attributes.format = FI_CQ_FORMAT_MSG;
-  attributes.size = entries;
+  attributes.size = info_->tx_attr->size + info_->rx_attr->size;
   for (const fi_wait_obj wait : {FI_WAIT_FD, FI_WAIT_NONE}) {
     attributes.wait_obj = wait;
     fid_cq* queue = nullptr;
-    const int code = fi_cq_open(&domain, &attributes, &queue, nullptr);
+    const int code = fi_cq_open(domain_.get(), &attributes, &queue, nullptr);
     if (code != 0) {
       if (wait == FI_WAIT_NONE) return fi_refused("fi_cq_open", code);
       continue;
     }
-    queue_.reset(queue);
+    completions_.reset(queue);
     int fd = -1;
     if (wait == FI_WAIT_NONE) return ok_status();
     if (fi_control(&queue->fid, FI_GETWAIT, &fd) == 0 && fd >= 0) {
       wait_fd_ = fd;
       return ok_status();
     }
-    queue_.reset();
+    completions_.reset();
   }
   return ok_status();
 }
 
-bool OfiQueue::may_sleep() const {
-  fid* list[] = {&queue_->fid};
-  return fi_trywait(fabric_, list, 1) == 0;
-}
-
-bool OfiQueue::is_woken() const {
-  pollfd one{.fd = wait_fd_, .events = POLLIN, .revents = 0};
-  return ::poll(&one, 1, 0) == 1;
-}
-
-Result<FiOwner<fid_ep>> OfiDevice::make_endpoint(const OfiQueue& completions) const {
+Result<FiOwner<fid_ep>> OfiDevice::make_endpoint() const {
   fid_ep* endpoint = nullptr;
   if (const int code = fi_endpoint(domain_.get(), info_.get(), &endpoint, nullptr); code != 0)
     return fi_refused("fi_endpoint", code);
   FiOwner<fid_ep> owner(endpoint);
-  int code = fi_ep_bind(endpoint, &completions.get()->fid, FI_TRANSMIT | FI_RECV);
+  int code = fi_ep_bind(endpoint, &completions_->fid, FI_TRANSMIT | FI_RECV);
   if (code == 0) code = fi_ep_bind(endpoint, &addresses_->fid, 0);
   if (code != 0) return fi_refused("fi_ep_bind", code);
   if (code = fi_enable(endpoint); code != 0) return fi_refused("fi_enable", code);
@@ -222,7 +211,7 @@ Result<FiOwner<fid_ep>> OfiDevice::make_endpoint(const OfiQueue& completions) co
 
 Status OfiDevice::renew_reader() {
   reader_.reset();
-  auto made = make_endpoint(reads_);
+  auto made = make_endpoint();
   if (!made.ok()) return made.error();
   reader_ = std::move(made).value();
   return ok_status();
@@ -237,15 +226,13 @@ Status OfiDevice::open_all() {
   if (const int code = fi_domain(fabric, info_.get(), &domain, nullptr); code != 0)
     return fi_refused("fi_domain", code);
   domain_.reset(domain);
-  const std::size_t entries = info_->tx_attr->size + info_->rx_attr->size;
-  for (OfiQueue* queue : {&messages_, &reads_})
-    if (const Status opened = queue->open(*domain, *fabric, entries); !opened.ok()) return opened;
+  if (const Status opened = open_completions(); !opened.ok()) return opened;
   fi_av_attr table{};
   fid_av* addresses = nullptr;
   if (const int code = fi_av_open(domain, &table, &addresses, nullptr); code != 0)
     return fi_refused("fi_av_open", code);
   addresses_.reset(addresses);
-  auto endpoint = make_endpoint(messages_);
+  auto endpoint = make_endpoint();
   if (!endpoint.ok()) return endpoint.error();
   endpoint_ = std::move(endpoint).value();
   if (traits_.can_read)
@@ -307,6 +294,17 @@ void OfiDevice::remove_peer(std::span<const std::byte> name, fi_addr_t address) 
   if (found == peers_.end() || --found->uses != 0) return;
   fi_av_remove(addresses_.get(), &found->address, 1, 0);
   peers_.erase(found);
+}
+
+bool OfiDevice::may_sleep() const {
+  fid* const watched = &completions_->fid;
+  fid* list[] = {watched};
+  return fi_trywait(fabric_.get(), list, 1) == 0;
+}
+
+bool OfiDevice::is_woken() const {
+  pollfd one{.fd = wait_fd_, .events = POLLIN, .revents = 0};
+  return ::poll(&one, 1, 0) == 1;
 }
 
 }  // namespace spindrift

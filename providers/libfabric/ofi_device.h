@@ -60,26 +60,6 @@ struct OfiTraits {
 };
 OfiTraits traits_of(const fi_info& info);
 
-// Where operations complete.
-class OfiQueue {
- public:
-  Status open(fid_domain& domain, fid_fabric& fabric, std::size_t entries);
-  fid_cq* get() const { return queue_.get(); }
-  // To sleep on; -1: the provider has none.
-  int wait_fd() const { return wait_fd_; }
-  // Whether one may sleep on it now.
-  bool may_sleep() const;
-  // Whether it is readable. Where it is although one may sleep and there are no completions, for
-  // ever (net of libfabric 1.17), it is of no use.
-  bool is_woken() const;
-  void forget_wait_fd() { wait_fd_ = -1; }
-
- private:
-  FiOwner<fid_cq> queue_;
-  fid_fabric* fabric_ = nullptr;
-  int wait_fd_ = -1;
-};
-
 class OfiDevice {
  public:
   static Result<std::unique_ptr<OfiDevice>> open(const OfiWish& wish);
@@ -90,13 +70,11 @@ class OfiDevice {
   fid_domain* domain() const { return domain_.get(); }
   fid_ep* endpoint() const { return endpoint_.get(); }
   // Reads begin at an endpoint of their own: closing it is the one way to stop them that every
-  // provider has, and messages go on. They complete in a queue of their own, which nobody needs to
-  // look at while there are none.
+  // provider has, and messages go on.
   fid_ep* reader() const { return reader_.get(); }
   // Nothing that was begun at the old one lands any more.
   Status renew_reader();
-  OfiQueue& messages() { return messages_; }
-  OfiQueue& reads() { return reads_; }
+  fid_cq* completions() const { return completions_.get(); }
   // Of the endpoint, for the peer's fi_av_insert().
   std::span<const std::byte> name() const { return name_; }
   // The IP address that this name holds, or loopback where the provider reaches this host alone;
@@ -107,6 +85,14 @@ class OfiDevice {
   Result<fi_addr_t> add_peer(std::span<const std::byte> name);
   void remove_peer(std::span<const std::byte> name, fi_addr_t address);
 
+  // To sleep on; -1: the provider has none.
+  int wait_fd() const { return wait_fd_; }
+  // Whether one may sleep on it now.
+  bool may_sleep() const;
+  // Whether it is readable. Where it is although one may sleep and there are no completions, for
+  // ever (net of libfabric 1.17), it is of no use.
+  bool is_woken() const;
+  void forget_wait_fd() { wait_fd_ = -1; }
   // Nothing that was posted moves any more, for any peer.
   void close_endpoints() {
     reader_.reset();
@@ -116,7 +102,8 @@ class OfiDevice {
  private:
   OfiDevice() = default;
   Status open_all();
-  Result<FiOwner<fid_ep>> make_endpoint(const OfiQueue& completions) const;
+  Status open_completions();
+  Result<FiOwner<fid_ep>> make_endpoint() const;
 
   struct KnownPeer {
     std::vector<std::byte> name;
@@ -128,13 +115,13 @@ class OfiDevice {
   OfiTraits traits_;
   FiOwner<fid_fabric> fabric_;
   FiOwner<fid_domain> domain_;
-  OfiQueue messages_;
-  OfiQueue reads_;
+  FiOwner<fid_cq> completions_;
   FiOwner<fid_av> addresses_;
   FiOwner<fid_ep> endpoint_;
   FiOwner<fid_ep> reader_;
   std::vector<std::byte> name_;
   std::vector<KnownPeer> peers_;
+  int wait_fd_ = -1;
 };
 
 }  // namespace spindrift

@@ -144,15 +144,15 @@ std::size_t OfiFabric::post(std::span<const FabricOp> ops) {
 
 // Whether libfabric has nothing for us. Looked at more than once: what a provider does while it is
 // asked may wake its descriptor with nothing behind it.
-bool OfiFabric::is_quiet(OfiQueue& queue) {
+bool OfiFabric::is_quiet() {
   for (int look = 0; look < kLooksBeforeSleep; ++look) {
     if (take_completions() != 0) return false;
-    if (queue.wait_fd() < 0) return true;
-    if (!queue.may_sleep()) return false;
-    if (!queue.is_woken()) return true;
+    if (device_->wait_fd() < 0) return true;
+    if (!device_->may_sleep()) return false;
+    if (!device_->is_woken()) return true;
   }
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, queue.wait_fd(), nullptr);
-  queue.forget_wait_fd();
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, device_->wait_fd(), nullptr);
+  device_->forget_wait_fd();
   return true;
 }
 
@@ -162,16 +162,12 @@ bool OfiFabric::arm() {
   look_at_sockets();
   turns_to_look_ = 1;  // who wakes up looks again
   const bool has_device = device_ != nullptr && broken_.empty();
-  if (has_device) {
-    watch_reader(needs_reader());
-    if (!is_quiet(device_->messages())) return false;
-    if (needs_reader() && !is_quiet(device_->reads())) return false;
-  }
+  if (has_device && !is_quiet()) return false;
   if (!events_.empty() || !reads_done_.is_empty() || !ready_.empty() || !late_.empty())
     return false;
   const bool needs_look = gone_untold_ != 0 || leaving_ != 0 || !owing_.empty() ||
-                          free_reads_.size() != kReadsAtOnce || needs_reader() ||
-                          (has_device && device_->messages().wait_fd() < 0);
+                          free_reads_.size() != kReadsAtOnce ||
+                          (has_device && device_->wait_fd() < 0);
   itimerspec when{};
   if (needs_look) {
     when.it_value.tv_sec = options_.poll_us / 1'000'000;

@@ -64,8 +64,7 @@ class OfiFabric final : public MessageFabric {
     FiOwner<fid_mr> mr{};
   };
 
-  bool is_quiet(OfiQueue& queue);
-  bool needs_reader() const { return reading_ != 0 || is_reader_busy_; }
+  bool is_quiet();
 
   // ofi_connections.cc
   Status open_device(const OfiAddress& address, const NetAddress& source);
@@ -74,7 +73,6 @@ class OfiFabric final : public MessageFabric {
   Status grant_room(OfiPeer& peer);
   Status take_gate(OfiPeer& peer);
   Status watch(int fd, std::uint64_t what, bool for_writing);
-  void watch_reader(bool is_wanted);
   void look_at_sockets();
   void take_callers(std::uint16_t listener);
   void look_at_peer(OfiPeer& peer);
@@ -109,8 +107,7 @@ class OfiFabric final : public MessageFabric {
   std::size_t take_completions();
   std::size_t take_shuffled(std::span<const fi_cq_msg_entry> entries);
   void on_completion(OfiOperation& done, std::size_t bytes);
-  std::size_t take_completions_of(OfiQueue& queue);
-  void on_failure(OfiQueue& queue);
+  void on_failure();
   void on_nameless_failure(const fi_cq_err_entry& entry, const std::string& why);
   void on_failed(OfiOperation& failed, int error, const std::string& why);
   void take_message(OfiBuffer& buffer);
@@ -162,9 +159,6 @@ class OfiFabric final : public MessageFabric {
   std::vector<OfiPeer*> owing_;
   std::deque<FabricEvent> events_;
   Ring<ReadDone> reads_done_;
-  std::uint32_t reading_ = 0;  // reads, and reads of gates, that are under way
-  bool is_reader_watched_ = false;
-  bool is_reader_busy_ = false;    // it had no room for a read; looking at it makes some
   std::uint32_t opening_ = 0;      // peers that are not open yet
   std::uint32_t leaving_ = 0;      // ... that were dropped, and of which something is under way
   std::uint32_t gone_untold_ = 0;  // ... whose kGone waits until what they sent is polled

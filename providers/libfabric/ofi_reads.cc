@@ -73,7 +73,6 @@ bool OfiFabric::read(OfiPeer& peer, const FabricOp& op) {
   message.rma_iov_count = op.remote.size();
   message.context = &record.context;
   const long code = fi_readmsg(device_->reader(), &message, FI_COMPLETION);
-  is_reader_busy_ = code == -FI_EAGAIN;
   if (code == -FI_EAGAIN) {
     ++refusals_;
     return false;
@@ -87,7 +86,6 @@ bool OfiFabric::read(OfiPeer& peer, const FabricOp& op) {
   }
   record.serial = ++reads_begun_;
   ++peer.reads_under_way;
-  ++reading_;
   ++reads_;
   read_bytes_ += bytes_of(op.local);
   return true;
@@ -113,7 +111,6 @@ void OfiFabric::look_at_gate(OfiPeer& peer) {
   free->peer = &peer;
   const long code = fi_read(device_->reader(), &landing, sizeof(landing), peer.gate_descriptor,
                             peer.to, peer.their_gate, peer.their_gate_key, &free->context);
-  is_reader_busy_ = code == -FI_EAGAIN;
   if (code == -FI_EAGAIN) {
     ++refusals_;
     peer.wants_gate = true;
@@ -130,7 +127,6 @@ void OfiFabric::look_at_gate(OfiPeer& peer) {
   free->number = ++peer.gates_begun;
   free->serial = ++reads_begun_;
   ++peer.reads_under_way;
-  ++reading_;
   for (OfiRead* read : peer.reads)
     if (waits(read)) read->gate = free->number;
 }
@@ -138,7 +134,6 @@ void OfiFabric::look_at_gate(OfiPeer& peer) {
 void OfiFabric::on_landed(OfiRead& read) {
   OfiPeer& peer = *read.peer;
   --peer.reads_under_way;
-  --reading_;
   ++peer.reads_ended;
   read.serial = 0;
   read.has_landed = true;
@@ -149,7 +144,6 @@ void OfiFabric::on_landed(OfiRead& read) {
 void OfiFabric::on_read_failed(OfiRead& read, int error) {
   OfiPeer& peer = *read.peer;
   --peer.reads_under_way;
-  --reading_;
   ++peer.reads_ended;
   read.serial = 0;
   const bool is_lost = is_of_the_way(error) || has_just_ended(peer);
@@ -168,7 +162,6 @@ bool OfiFabric::has_just_ended(OfiPeer& peer) {
 void OfiFabric::on_gate(OfiGateRead& gate, bool is_ok) {
   OfiPeer& peer = *gate.peer;
   --peer.reads_under_way;
-  --reading_;
   ++peer.reads_ended;
   const auto index = static_cast<std::size_t>(&gate - peer.gate_reads.data());
   const std::uint32_t number = std::exchange(gate.number, 0);
@@ -279,7 +272,6 @@ void OfiFabric::stop_all_reads() {
 void OfiFabric::abandon(OfiReading& one) {
   one.serial = 0;
   --one.peer->reads_under_way;
-  --reading_;
   ++one.peer->reads_ended;
   if (one.kind == OfiOperation::Kind::kGate) static_cast<OfiGateRead&>(one).number = 0;
 }
@@ -302,7 +294,7 @@ void OfiFabric::break_down(const std::string& cause) {
     if (!peer) continue;
     for (OfiGateRead& gate : peer->gate_reads)
       gate.serial = 0;
-    reading_ -= std::exchange(peer->reads_under_way, 0);
+    peer->reads_under_way = 0;
     peer->sends_under_way = 0;
     if (peer->phase == OfiPeer::Phase::kLeaving) continue;
     if (peer->to != FI_ADDR_UNSPEC) lose(*peer, cause);

@@ -277,12 +277,12 @@ void OfiFabric::on_completion(OfiOperation& done, std::size_t bytes) {
 }
 
 // Something failed: a read, which the engine hears of, or what makes a connection useless.
-void OfiFabric::on_failure(OfiQueue& queue) {
+void OfiFabric::on_failure() {
   fi_cq_err_entry entry{};
-  if (fi_cq_readerr(queue.get(), &entry, 0) != 1) return;
+  if (fi_cq_readerr(device_->completions(), &entry, 0) != 1) return;
   std::array<char, 256> text{};
-  const char* words =
-      fi_cq_strerror(queue.get(), entry.prov_errno, entry.err_data, text.data(), text.size());
+  const char* words = fi_cq_strerror(device_->completions(), entry.prov_errno, entry.err_data,
+                                     text.data(), text.size());
   const int error = std::abs(entry.err);  // shm of libfabric 1.17 has them negative
   std::string why = fi_strerror(error);
   if (words != nullptr && *words != 0 && why != words) why += std::string(" (") + words + ")";
@@ -340,24 +340,17 @@ void OfiFabric::on_failed(OfiOperation& failed, int error, const std::string& wh
 
 std::size_t OfiFabric::take_completions() {
   if (!broken_.empty()) return 0;
-  std::size_t taken = take_completions_of(device_->messages());
-  if (needs_reader()) taken += take_completions_of(device_->reads());
-  // Where there is something to do, it comes first.
-  if (taken == 0 || receives_posted_ < receives_granted_ / 2) fill_receive_queue();
-  return taken;
-}
-
-std::size_t OfiFabric::take_completions_of(OfiQueue& queue) {
   std::array<fi_cq_msg_entry, kCompletionsAtOnce> entries;
-  const ssize_t count = fi_cq_read(queue.get(), entries.data(), entries.size());
+  const ssize_t count = fi_cq_read(device_->completions(), entries.data(), entries.size());
   if (count == -FI_EAVAIL) {
-    on_failure(queue);
+    on_failure();
     return 1;
   }
   const std::size_t taken = count > 0 ? static_cast<std::size_t>(count) : 0;
   if (options_.shuffle_seed != 0) return take_shuffled(std::span(entries).first(taken));
   for (std::size_t i = 0; i < taken; ++i)
     on_completion(*static_cast<OfiOperation*>(entries[i].op_context), entries[i].len);
+  if (taken != 0) fill_receive_queue();
   return taken;
 }
 
@@ -372,6 +365,7 @@ std::size_t OfiFabric::take_shuffled(std::span<const fi_cq_msg_entry> entries) {
     late_.pop_back();
     on_completion(*static_cast<OfiOperation*>(one.op_context), one.len);
   }
+  fill_receive_queue();
   return taken;
 }
 
@@ -439,6 +433,7 @@ void OfiFabric::release(const FabricCompletion& message) {
   receive_pool_.give_back(peer.arrivals->release());
   if (peer.arrivals->has_next()) make_ready(peer);
   if (peer.room.owes_room(peer.arrivals->released())) make_owing(peer);
+  fill_receive_queue();
 }
 
 }  // namespace spindrift
