@@ -5,7 +5,7 @@
 set -u
 tool=$1
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+trap 'jobs -p | xargs -r kill 2>/dev/null; rm -rf "$out"' EXIT
 
 fail() {
   echo "FAILED: $1"
