@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transport/describe.h"
+#include "transport/endpoint_queues.h"
 
 namespace spindrift {
 namespace {
@@ -20,7 +21,7 @@ bool push(EngineContext& ctx, Connection& c, const Completion& completion) {
       ctx.trace(
           TraceKind::kCompletionError, c.id,
           {.cause = static_cast<std::uint8_t>(completion.status), .first = completion.user_data});
-    ctx.completions.push_back(completion);
+    put(ctx.completions, completion);
     return true;
   }
   if (!c.is_blocked_on_queue) {

@@ -58,8 +58,9 @@ bool LatencyRun::post_one(std::uint64_t iteration) {
     const std::span<std::byte> landing = target(iteration);
     std::fill(landing.begin(), landing.end(), std::byte{0xEE});
   }
-  Sge sge;
-  const WorkRequest work = make_request(session_, plan_, 0, iteration, &sge);
+  Sge piece;
+  WorkRequest work;
+  fill_request(session_, plan_, 0, iteration, piece, work);
   while (!session_.has_failed()) {
     const PostResult result = session_.endpoint().post(std::span(&work, 1));
     if (result.accepted == 1) {

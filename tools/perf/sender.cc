@@ -1,7 +1,6 @@
 #include "tools/perf/sender.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -10,8 +9,6 @@
 
 namespace spindrift::perf {
 namespace {
-
-constexpr std::size_t kPostBatch = 32;
 
 OpKind kind_of(Operation operation) {
   switch (operation) {
@@ -35,27 +32,26 @@ bool brings_data_here(Operation operation) {
 
 }  // namespace
 
-WorkRequest make_request(const Session& session, const RunPlan& plan, std::uint32_t connection,
-                         std::uint64_t iteration, Sge* sge) {
+void fill_request(const Session& session, const RunPlan& plan, std::uint32_t connection,
+                  std::uint64_t iteration, Sge& piece, WorkRequest& work) {
   const MemoryPlan& memory = session.memory();
   const Operation operation = session.shape().operation;
   const std::uint64_t slot_offset = iteration % plan.slots * plan.slot_bytes;
   const std::uint64_t source = memory.source_offset(connection) + slot_offset;
   const std::uint64_t target = memory.target_offset(connection) + slot_offset;
   const bool fetches = brings_data_here(operation);
-  *sge = sge_of(session.region(), fetches ? target : source,
-                static_cast<std::uint32_t>(plan.message_bytes));
-  WorkRequest work{.user_data = make_user_data(WorkTag::kRequest, connection, 0),
-                   .conn = session.connections[connection],
-                   .kind = kind_of(operation),
-                   .immediate = static_cast<std::uint32_t>(iteration),
-                   .local = std::span<const Sge>(sge, plan.message_bytes == 0 ? 0 : 1),
-                   .remote_key = session.peer_region.key,
-                   .remote_offset = fetches ? source : target,
-                   .operand = 1};
+  piece = sge_of(session.region(), fetches ? target : source,
+                 static_cast<std::uint32_t>(plan.message_bytes));
+  work.user_data = make_user_data(WorkTag::kRequest, connection, 0);
+  work.conn = session.connections[connection];
+  work.kind = kind_of(operation);
+  work.immediate = static_cast<std::uint32_t>(iteration);
+  work.local = std::span<const Sge>(&piece, plan.message_bytes == 0 ? 0 : 1);
+  work.remote_key = session.peer_region.key;
   // All atomics of a connection meet in one word.
-  if (operation == Operation::kAtomic) work.remote_offset = memory.source_offset(connection);
-  return work;
+  const bool is_atomic = operation == Operation::kAtomic;
+  work.remote_offset = is_atomic ? memory.source_offset(connection) : fetches ? source : target;
+  work.operand = 1;
 }
 
 Sender::Sender(Session& session, const RunRequest& run)
@@ -96,15 +92,13 @@ void Sender::post(Time now) {
 void Sender::post_lane(std::uint32_t connection) {
   Lane& lane = lanes_[connection];
   const std::size_t most = std::min<std::size_t>(run_.post_batch, kPostBatch);
-  std::array<Sge, kPostBatch> sges;
-  std::array<WorkRequest, kPostBatch> work;
   while (const std::size_t count = std::min<std::uint64_t>(room(lane), most)) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t iteration = lane.posted + i;
       if (session_.shape().has_verify) prepare_slot(connection, iteration);
-      work[i] = make_request(session_, plan_, connection, iteration, &sges[i]);
+      fill_request(session_, plan_, connection, iteration, pieces_[i], work_[i]);
     }
-    const PostResult result = session_.endpoint().post(std::span(work).first(count));
+    const PostResult result = session_.endpoint().post(std::span(work_).first(count));
     lane.posted += result.accepted;
     if (result.status == PostStatus::kInvalid) {
       session_.fail(

@@ -2,6 +2,7 @@
 // The side of a bandwidth run that posts operations: keeps every connection's queue full, counts
 // completions, and with verification proves reads and atomics itself and asks the peer about
 // writes.
+#include <array>
 #include <span>
 #include <vector>
 
@@ -19,9 +20,10 @@ constexpr std::uint64_t first_iteration(std::uint64_t run_number) {
   return run_number << 32;
 }
 
-// One operation, ready to post. `sge` must outlive the post.
-WorkRequest make_request(const Session& session, const RunPlan& plan, std::uint32_t connection,
-                         std::uint64_t iteration, Sge* sge);
+// One operation, ready to post; in place, since this is part of what is measured. `piece` must
+// outlive the post.
+void fill_request(const Session& session, const RunPlan& plan, std::uint32_t connection,
+                  std::uint64_t iteration, Sge& piece, WorkRequest& work);
 
 class Sender {
  public:
@@ -42,6 +44,7 @@ class Sender {
   std::uint64_t failed_checks() const { return failed_checks_; }
 
  private:
+  static constexpr std::size_t kPostBatch = 32;
   struct Lane {
     std::uint64_t posted = 0;
     std::uint64_t completed = 0;
@@ -60,6 +63,8 @@ class Sender {
   RunPlan plan_;
   BandwidthMeter meter_;
   std::vector<Lane> lanes_;
+  std::array<Sge, kPostBatch> pieces_{};
+  std::array<WorkRequest, kPostBatch> work_{};
   Time stop_time_ = kNever;
   Time last_batch_{};
   std::uint64_t warmup_left_ = 0;  // completions of all connections

@@ -20,7 +20,7 @@ constexpr Duration kIdleWait = std::chrono::milliseconds(20);
 constexpr Duration kPingInterval = std::chrono::seconds(1);
 constexpr std::uint32_t kTurnsPerEventCheck = 64;
 // What waits for a message should see it at once, and not be at something else.
-constexpr std::uint32_t kEmptyTurnsPerLook = 8;
+constexpr std::uint32_t kEmptyTurnsPerLook = 32;
 
 }  // namespace
 

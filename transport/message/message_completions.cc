@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/endpoint_queues.h"
 #include "transport/message/message_reads.h"
 #include "transport/message/message_sender.h"
 
@@ -17,7 +18,7 @@ bool push(MessageContext& ctx, MessageConnection& c, const Completion& completio
       ctx.trace(
           TraceKind::kCompletionError, c.id,
           {.cause = static_cast<std::uint8_t>(completion.status), .first = completion.user_data});
-    ctx.completions.push_back(completion);
+    put(ctx.completions, completion);
     return true;
   }
   if (!c.is_blocked_on_queue) {
