@@ -99,6 +99,21 @@ def cell(calls, size):
     return text
 
 
+def stalls(task, names):
+    """A sentence about the longest single call of each library, beyond the median of its size; or None where
+    calls were not timed one by one."""
+    worst = {}
+    for name in names:
+        beyond = [call.longest_us - statistics.median(one.us for one in calls if one)
+                  for calls in task.calls[name].values() for call in calls if call and call.longest_us]
+        if beyond:
+            worst[name] = max(beyond) / 1000
+    if not worst:
+        return None
+    return ("Longest single call, beyond the median of its size, ms: " +
+            ", ".join(f"{name} {report.figure(value)}" for name, value in worst.items()) + ".")
+
+
 def table(task, peers):
     names = [peer.name for peer in peers if peer.medium == task.medium and peer.name in task.calls]
     ours = next(peer.name for peer in peers if peer.medium == task.medium and peer.is_ours)
@@ -116,6 +131,9 @@ def table(task, peers):
             if found:
                 verdict = f"{found[0]:.2f} ({found[1]:.2f} to {found[2]:.2f}) {best}"
         lines.append(f"| {size_text(size)} | " + " | ".join(cells) + f" | {verdict} |")
+    longest = stalls(task, names)
+    if longest:
+        lines += ["", longest]
     for name, said in task.failures.items():
         lines += ["", f"{name} failed in a round: {said[:200]}"]
     return "\n".join(lines) + "\n"

@@ -18,6 +18,11 @@ class Parsing(unittest.TestCase):
                   '{"rank": 0, "bytes": 8, "us": 3.0, "cpu_us": 1, "calls": 9}\n')
         self.assertEqual(parse(output, 2), {8: Call(us=3.5, cpu_us=3)})
 
+    def test_the_longest_call_of_any_rank_is_kept(self):
+        output = ('{"rank": 1, "bytes": 8, "us": 3.5, "cpu_us": 2, "calls": 9, "longest_us": 40}\n'
+                  '{"rank": 0, "bytes": 8, "us": 3.0, "cpu_us": 1, "calls": 9, "longest_us": 70}\n')
+        self.assertEqual(parse(output, 2)[8].longest_us, 70)
+
     def test_a_rank_that_says_nothing_is_a_failure(self):
         with self.assertRaises(Failed):
             parse('{"rank": 1, "bytes": 8, "us": 3.5, "cpu_us": 2, "calls": 9}\n', 2)
@@ -35,6 +40,18 @@ class Ratio(unittest.TestCase):
         self.assertGreaterEqual(high, median)
         self.assertEqual(median, 3)
         self.assertIsNone(bench_collectives.ratio(calls(None), calls(1)))
+
+
+class Stalls(unittest.TestCase):
+    def test_a_call_counts_beyond_the_median_of_its_size(self):
+        task = bench_collectives.Task(SOCKETS, 4, ["all_reduce"], [8, 16])
+        task.calls = {"Ours": {8: [Call(10, 1, 5010), None, Call(10, 1, 2010)], 16: [Call(1000, 1, 4000)]}}
+        self.assertIn("Ours 5", bench_collectives.stalls(task, ["Ours"]))
+
+    def test_nothing_is_said_of_calls_that_were_not_timed(self):
+        task = bench_collectives.Task(SOCKETS, 2, ["all_reduce"], [8])
+        task.calls = {"Ours": {8: calls(1, 2)}}
+        self.assertIsNone(bench_collectives.stalls(task, ["Ours"]))
 
 
 class Rounds(unittest.TestCase):

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include <sys/resource.h>
@@ -41,8 +42,34 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
+
 double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return seconds_between(start, Clock::now());
+}
+
+struct Took {
+  double seconds = 0;
+  double longest_seconds = 0;  // of one call; zero where each rank has a processor of its own
+};
+
+// Calls are timed one by one only where ranks wait for a processor: elsewhere the clock would cost
+// what the smallest of them do.
+Took run(const std::function<void()>& call, std::uint64_t calls, bool times_each) {
+  Took took;
+  const Clock::time_point start = Clock::now();
+  Clock::time_point before = start;
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    call();
+    if (!times_each) continue;
+    const Clock::time_point now = Clock::now();
+    took.longest_seconds = std::max(took.longest_seconds, seconds_between(before, now));
+    before = now;
+  }
+  took.seconds = seconds_since(start);
+  return took;
 }
 
 }  // namespace
@@ -75,23 +102,20 @@ void measure(const Request& request, const Peer& peer) {
     // Connections, registrations and caches first, then a guess at how many calls fit.
     call();
     peer.barrier();
-    Clock::time_point start = Clock::now();
-    for (std::uint64_t i = 0; i < kFewestCalls; ++i)
-      call();
-    const double one = peer.largest(seconds_since(start) / static_cast<double>(kFewestCalls));
+    const Took few = run(call, kFewestCalls, false);
+    const double one = peer.largest(few.seconds / static_cast<double>(kFewestCalls));
     const auto fitting = static_cast<std::uint64_t>(request.seconds / std::max(one, 1e-9));
     const std::uint64_t calls = std::clamp(fitting, kFewestCalls, kMostCalls);
     peer.barrier();
     const double processor = processor_seconds();
-    start = Clock::now();
-    for (std::uint64_t i = 0; i < calls; ++i)
-      call();
-    const double seconds = seconds_since(start) / static_cast<double>(calls);
-    const double used = (processor_seconds() - processor) / static_cast<double>(calls);
+    const Took took = run(call, calls, peer.ranks > std::thread::hardware_concurrency());
+    const double used = processor_seconds() - processor;
+    const double us_per_call = 1e6 / static_cast<double>(calls);
     std::printf(
-        "{\"rank\": %u, \"bytes\": %llu, \"us\": %.4f, \"cpu_us\": %.4f, \"calls\": %llu}\n",
-        peer.rank, static_cast<unsigned long long>(bytes), seconds * 1e6, used * 1e6,
-        static_cast<unsigned long long>(calls));
+        "{\"rank\": %u, \"bytes\": %llu, \"us\": %.4f, \"cpu_us\": %.4f, \"calls\": %llu, "
+        "\"longest_us\": %.4f}\n",
+        peer.rank, static_cast<unsigned long long>(bytes), took.seconds * us_per_call,
+        used * us_per_call, static_cast<unsigned long long>(calls), took.longest_seconds * 1e6);
     std::fflush(stdout);
     peer.barrier();
   }

@@ -26,6 +26,7 @@ class Call:
     """Of one size."""
     us: float      # of the slowest rank
     cpu_us: float  # of all ranks together
+    longest_us: float = 0  # the longest single call of any rank; 0: calls were not timed one by one
 
 
 @dataclass
@@ -115,7 +116,8 @@ def parse(output, ranks):
     for size, lines in by_size.items():
         if len(lines) != ranks:
             raise Failed(f"{len(lines)} of {ranks} ranks report about {size} bytes")
-    return {size: Call(us=max(line["us"] for line in lines), cpu_us=sum(line["cpu_us"] for line in lines))
+    return {size: Call(us=max(line["us"] for line in lines), cpu_us=sum(line["cpu_us"] for line in lines),
+                       longest_us=max(line.get("longest_us", 0) for line in lines))
             for size, lines in by_size.items()}
 
 
