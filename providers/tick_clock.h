@@ -1,0 +1,136 @@
+#pragma once
+// CLOCK_MONOTONIC, read by way of the processor's time stamp counter: half the time of
+// clock_gettime(), which a turn that polls memory links is made of otherwise. The counter is tied
+// to the kernel's clock anew every millisecond, never backwards; where the two do not run alike (no
+// invariant counter, a machine that slept), the kernel's clock is what is read.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+
+namespace spindrift {
+
+// `Source`: static ticks(), nanoseconds() and has_steady_ticks().
+template <class Source>
+class TickClock {
+ public:
+  // Any thread.
+  std::int64_t now() {
+    const std::uint32_t version = version_.load(std::memory_order_acquire);
+    const Anchor anchor = load();
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const std::uint64_t passed = Source::ticks() - anchor.ticks;
+    const bool is_whole = version % 2 == 0 && version == version_.load(std::memory_order_relaxed);
+    if (!is_whole || passed >= anchor.valid_ticks) [[unlikely]]
+      return tie(is_whole, anchor);
+    return anchor.nanoseconds + scaled(passed, anchor.rate);
+  }
+  bool uses_ticks() const { return valid_ticks_.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  static constexpr std::int64_t kInterval = 1'000'000;  // ns
+  // Of both clocks read together: a processor that was taken away in between makes them differ.
+  static constexpr std::uint64_t kGoodTicksApart = 512;
+  static constexpr std::uint64_t kMostTicksApart = 4096;
+  static constexpr int kTries = 4;
+  // Clocks further apart than that, and one part in 1000, do not run alike.
+  static constexpr std::int64_t kMostError = 50'000;  // ns
+
+  struct Anchor {
+    std::uint64_t ticks = 0;
+    std::int64_t nanoseconds = 0;
+    std::uint64_t rate = 0;         // ns per tick, 32 bits behind the point
+    std::uint64_t valid_ticks = 0;  // 0: nothing is known yet
+  };
+  struct Pair {
+    std::uint64_t ticks = 0;
+    std::int64_t nanoseconds = 0;
+    bool is_close = false;
+  };
+
+  static std::int64_t scaled(std::uint64_t ticks, std::uint64_t rate) {
+    return static_cast<std::int64_t>((static_cast<__uint128_t>(ticks) * rate) >> 32U);
+  }
+  static Pair read_both() {
+    Pair best;
+    std::uint64_t least = UINT64_MAX;
+    for (int i = 0; i < kTries && least > kGoodTicksApart; ++i) {
+      const std::uint64_t before = Source::ticks();
+      const std::int64_t nanoseconds = Source::nanoseconds();
+      const std::uint64_t apart = Source::ticks() - before;
+      if (apart >= least) continue;
+      least = apart;
+      best = {.ticks = before + apart / 2, .nanoseconds = nanoseconds};
+    }
+    best.is_close = least <= kMostTicksApart;
+    return best;
+  }
+  Anchor load() const {
+    return {.ticks = ticks_.load(std::memory_order_relaxed),
+            .nanoseconds = nanoseconds_.load(std::memory_order_relaxed),
+            .rate = rate_.load(std::memory_order_relaxed),
+            .valid_ticks = valid_ticks_.load(std::memory_order_relaxed)};
+  }
+  void store(const Anchor& anchor) {
+    version_.fetch_add(1, std::memory_order_acq_rel);
+    ticks_.store(anchor.ticks, std::memory_order_relaxed);
+    nanoseconds_.store(anchor.nanoseconds, std::memory_order_relaxed);
+    rate_.store(anchor.rate, std::memory_order_relaxed);
+    valid_ticks_.store(anchor.valid_ticks, std::memory_order_relaxed);
+    version_.fetch_add(1, std::memory_order_release);
+  }
+
+  std::int64_t tie(bool is_whole, const Anchor& seen) {
+    if (is_off_.load(std::memory_order_relaxed)) return Source::nanoseconds();
+    if (!is_whole || is_tying_.exchange(true, std::memory_order_acquire))
+      return std::max(Source::nanoseconds(), is_whole ? seen.nanoseconds : 0);
+    const std::int64_t now = tie_alone();
+    is_tying_.store(false, std::memory_order_release);
+    return now;
+  }
+  std::int64_t tie_alone() {
+    const bool is_first = last_.ticks == 0;
+    if (is_first && !Source::has_steady_ticks()) return turn_off();
+    const Pair pair = read_both();
+    const Anchor old = load();
+    const std::int64_t shown =
+        old.valid_ticks == 0 ? 0 : old.nanoseconds + scaled(pair.ticks - old.ticks, old.rate);
+    const std::int64_t now = std::max(pair.nanoseconds, shown);
+    if (!pair.is_close) return std::max(Source::nanoseconds(), shown);
+    if (is_first) last_ = pair;
+    if (pair.ticks < last_.ticks) return turn_off();
+    const std::uint64_t ticks = pair.ticks - last_.ticks;
+    const std::int64_t span = pair.nanoseconds - last_.nanoseconds;
+    const std::int64_t error = scaled(ticks, last_rate_) - span;
+    if (last_rate_ != 0 && std::abs(error) > kMostError + span / 1000) return turn_off();
+    if (span < kInterval) return now;
+    last_ = pair;
+    last_rate_ = static_cast<std::uint64_t>((static_cast<__uint128_t>(span) << 32U) / ticks);
+    // Ahead of the kernel's clock it goes slower, until that has come up.
+    const std::int64_t ahead = std::min(now - pair.nanoseconds, kInterval / 2);
+    const std::uint64_t slower = last_rate_ / kInterval * static_cast<std::uint64_t>(ahead);
+    store({.ticks = pair.ticks,
+           .nanoseconds = now,
+           .rate = last_rate_ - slower,
+           .valid_ticks = (static_cast<std::uint64_t>(kInterval) << 32U) / last_rate_});
+    return now;
+  }
+  std::int64_t turn_off() {
+    is_off_.store(true, std::memory_order_relaxed);
+    store({});
+    return Source::nanoseconds();
+  }
+
+  std::atomic<std::uint32_t> version_{0};  // odd while the next four change
+  std::atomic<std::uint64_t> ticks_{0};
+  std::atomic<std::int64_t> nanoseconds_{0};
+  std::atomic<std::uint64_t> rate_{0};
+  std::atomic<std::uint64_t> valid_ticks_{0};
+  std::atomic<bool> is_off_{false};
+  std::atomic<bool> is_tying_{false};
+  // Of who ties: the last time, and the true rate of the time before.
+  Pair last_{};
+  std::uint64_t last_rate_ = 0;
+};
+
+}  // namespace spindrift
