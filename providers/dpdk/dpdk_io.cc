@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include <rte_cycles.h>
-
 #include "spindrift/region_user.h"
 
 #include "providers/dpdk/device_trouble.h"
@@ -72,8 +70,7 @@ class DpdkIo final : public PacketIo, public RegionUser {
   std::vector<NetAddress> addresses_;
   DpdkReceiver receiver_;
   DpdkSender sender_;
-  std::uint64_t next_maintenance_ = 0;  // in cycles
-  std::uint64_t maintenance_cycles_ = 0;
+  Time next_maintenance_{};
 };
 
 Status DpdkIo::open() {
@@ -87,10 +84,6 @@ Status DpdkIo::open() {
     Status opened = uses_.back()->mailbox.open(name.c_str());
     if (!opened.ok()) return opened;
   }
-  maintenance_cycles_ =
-      rte_get_tsc_hz() / 1000 *
-      static_cast<std::uint64_t>(
-          std::chrono::duration_cast<std::chrono::milliseconds>(kMaintenance).count());
   describe();
   std::vector<rte_device*> readers;
   for (const auto& use : uses_)
@@ -203,14 +196,14 @@ std::size_t DpdkIo::receive(std::span<RxPacket> out) {
     return 0;
   use_thread();
   if (sender_.has_unsent()) sender_.flush(uses_);
-  if (const std::uint64_t cycles = rte_rdtsc(); cycles >= next_maintenance_) [[unlikely]] {
-    next_maintenance_ = cycles + maintenance_cycles_;
-    const Time now = monotonic_now();
+  const Time now = monotonic_now();
+  if (now >= next_maintenance_) [[unlikely]] {
+    next_maintenance_ = now + kMaintenance;
     for (const auto& use : uses_)
       use->port->maintain(now);
     receiver_.read_clocks(uses_, now);
   }
-  return receiver_.receive(uses_, rails_, out);
+  return receiver_.receive({uses_, rails_, now}, out);
 }
 
 void DpdkIo::release(std::span<const RxPacket> packets) {

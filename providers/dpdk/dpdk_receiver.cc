@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "providers/dpdk/eal.h"
-#include "providers/monotonic_clock.h"
 #include "transport/base/check.h"
 
 namespace spindrift {
@@ -31,19 +30,18 @@ DpdkReceiver::~DpdkReceiver() {
     rte_pktmbuf_free(frame);
 }
 
-std::size_t DpdkReceiver::receive(std::span<const std::unique_ptr<PortUse>> uses,
-                                  std::span<const DpdkRail> rails, std::span<RxPacket> out) {
+std::size_t DpdkReceiver::receive(const Look& look, std::span<RxPacket> out) {
   std::size_t count = 0;
-  for (std::size_t i = 0; i < uses.size() && count < out.size(); ++i) {
+  for (std::size_t i = 0; i < look.uses.size() && count < out.size(); ++i) {
     // Zero says that no packets were there: frames of others may lie in front of ours.
     std::size_t others = 0;
     for (std::size_t before = count; count == before && others < kMostOthers;) {
-      std::array<rte_mbuf*, kBurst> frames{};
-      const std::size_t most = std::min(out.size() - count, frames.size());
-      const std::size_t taken = take(i, *uses[i], std::span(frames).first(most));
+      const std::size_t most = std::min(out.size() - count, frames_.size());
+      const std::size_t taken = take(i, *look.uses[i], std::span(frames_).first(most));
       if (taken == 0) break;
-      count += take_in({std::span(frames).first(taken), uses[i].get(), rails, &clocks_[i]},
-                       out.subspan(count));
+      count += take_in(
+          {std::span(frames_).first(taken), look.uses[i].get(), look.rails, &clocks_[i], look.now},
+          out.subspan(count));
       others += taken;
     }
   }
@@ -111,7 +109,6 @@ std::uint32_t DpdkReceiver::hold(rte_mbuf* frame) {
 }
 
 std::size_t DpdkReceiver::take_in(const Burst& burst, std::span<RxPacket> out) {
-  const Time arrival = monotonic_now();
   const RxTimestampField& stamps = burst.use->port->device().rx_timestamps();
   const auto vlan = static_cast<std::uint16_t>(burst.use->port->options().vlan);
   std::size_t count = 0;
@@ -126,7 +123,7 @@ std::size_t DpdkReceiver::take_in(const Burst& burst, std::span<RxPacket> out) {
     const DpdkRail* rail = nullptr;
     if (verdict == FrameVerdict::kUdp && parsed.vlan == vlan) rail = rail_of(burst, parsed);
     if (rail == nullptr) [[unlikely]] {
-      burst.use->port->take_in(frame, verdict, parsed, arrival);
+      burst.use->port->take_in(frame, verdict, parsed, burst.arrival);
       continue;
     }
     if (is_damaged(*frame, parsed)) [[unlikely]] {
@@ -137,9 +134,9 @@ std::size_t DpdkReceiver::take_in(const Burst& burst, std::span<RxPacket> out) {
     RxPacket& packet = out[count++];
     packet = RxPacket{};
     packet.bytes = parsed.payload;
-    packet.arrival = arrival;
+    packet.arrival = burst.arrival;
     if (const auto ticks = stamps.ticks_of(*frame); ticks && burst.clock->is_known()) {
-      packet.arrival = burst.clock->arrival(*ticks, arrival);
+      packet.arrival = burst.clock->arrival(*ticks, burst.arrival);
       ++stamped_;
     }
     packet.source = parsed.source();
@@ -153,20 +150,19 @@ std::size_t DpdkReceiver::take_in(const Burst& burst, std::span<RxPacket> out) {
 }
 
 void DpdkReceiver::release(std::span<const RxPacket> packets) {
-  std::array<rte_mbuf*, kBurst> frames{};
   std::size_t count = 0;
   for (const RxPacket& packet : packets) {
     SPINDRIFT_CHECK(packet.buffer < held_.size());
     rte_mbuf*& frame = held_[packet.buffer];
     SPINDRIFT_CHECK(frame != nullptr);  // else released twice
-    frames[count++] = frame;
+    frames_[count++] = frame;
     frame = nullptr;
     free_.push_back(packet.buffer);
-    if (count < frames.size()) continue;
-    rte_pktmbuf_free_bulk(frames.data(), static_cast<unsigned>(count));
+    if (count < frames_.size()) continue;
+    rte_pktmbuf_free_bulk(frames_.data(), static_cast<unsigned>(count));
     count = 0;
   }
-  if (count != 0) rte_pktmbuf_free_bulk(frames.data(), static_cast<unsigned>(count));
+  if (count != 0) rte_pktmbuf_free_bulk(frames_.data(), static_cast<unsigned>(count));
 }
 
 void DpdkReceiver::read_clocks(std::span<const std::unique_ptr<PortUse>> uses, Time now) {

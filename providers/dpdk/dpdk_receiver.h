@@ -22,8 +22,12 @@ class DpdkReceiver {
   DpdkReceiver(const DpdkReceiver&) = delete;
   DpdkReceiver& operator=(const DpdkReceiver&) = delete;
 
-  std::size_t receive(std::span<const std::unique_ptr<PortUse>> uses,
-                      std::span<const DpdkRail> rails, std::span<RxPacket> out);
+  struct Look {
+    std::span<const std::unique_ptr<PortUse>> uses{};
+    std::span<const DpdkRail> rails{};
+    Time now{};  // the arrival of what is found, unless its device stamps it
+  };
+  std::size_t receive(const Look& look, std::span<RxPacket> out);
   void release(std::span<const RxPacket> packets);
   // Reads the clocks of the devices that stamp packets; to be called every few milliseconds.
   void read_clocks(std::span<const std::unique_ptr<PortUse>> uses, Time now);
@@ -40,6 +44,7 @@ class DpdkReceiver {
     PortUse* use = nullptr;
     std::span<const DpdkRail> rails{};
     const RxClock* clock = nullptr;
+    Time arrival{};
   };
   std::size_t take(std::size_t index, PortUse& use, std::span<rte_mbuf*> frames);
   std::size_t take_in(const Burst& burst, std::span<RxPacket> out);
@@ -48,6 +53,8 @@ class DpdkReceiver {
   bool is_damaged(const rte_mbuf& frame, const ParsedFrame& parsed);
   rte_mbuf* single(rte_mbuf* frame);
 
+  // At work; kept, so that no turn has to clear it.
+  std::array<rte_mbuf*, kBurst> frames_{};
   // Frames lent out, by RxPacket::buffer.
   std::vector<rte_mbuf*> held_;
   std::vector<std::uint32_t> free_;

@@ -12,11 +12,19 @@
 namespace spindrift {
 namespace {
 
-static_assert(RTE_PKTMBUF_HEADROOM >= kMaxFrameHeaders);
+// Where the engine writes its headers: behind those of a usual frame, which then begins where
+// drivers that copy frames do so fastest, and with room for longer ones.
+constexpr std::size_t kHeaderOffset =
+    RTE_PKTMBUF_HEADROOM + kEthernetBytes + kIpv4Bytes + kUdpBytes;
+static_assert(RTE_PKTMBUF_HEADROOM % 64 == 0);
+static_assert(kHeaderOffset >= kMaxFrameHeaders);
 
 // A device that takes nothing for so long (its link is down, its peer stands still) loses what
 // waits, as a network would: what comes behind must not wait for ever.
 constexpr Duration kPatience = std::chrono::milliseconds(20);
+
+// Packets taken from the pool at a time.
+constexpr std::size_t kAhead = 32;
 
 // Shorter payload is copied faster than packets are chained.
 constexpr std::size_t kInPlaceBytes = 1024;
@@ -67,9 +75,11 @@ Status DpdkSender::open(std::span<const DeviceOptions> devices,
 
 bool DpdkSender::fill_stash(std::size_t wanted) {
   if (stashed_ >= wanted) return true;
-  const auto missing = static_cast<unsigned>(wanted - stashed_);
+  // A few more than are wanted, for calls that want one each.
+  const std::size_t ahead = std::max(wanted, kAhead);
+  const auto missing = static_cast<unsigned>(ahead - stashed_);
   if (rte_pktmbuf_alloc_bulk(pool_, stash_.data() + stashed_, missing) == 0) {
-    stashed_ = wanted;
+    stashed_ = ahead;
     return true;
   }
   ++no_mbuf_;
@@ -90,7 +100,7 @@ std::size_t DpdkSender::reserve(std::span<const std::unique_ptr<PortUse>> uses,
   const std::size_t count = fill_stash(wanted) ? wanted : stashed_;
   for (std::size_t i = 0; i < count; ++i) {
     TxPacket& packet = out[i];
-    packet.header = {static_cast<std::byte*>(stash_[i]->buf_addr) + RTE_PKTMBUF_HEADROOM,
+    packet.header = {static_cast<std::byte*>(stash_[i]->buf_addr) + kHeaderOffset,
                      kMaxHeaderBytes};
     packet.to = nullptr;
     packet.rail = 0;
@@ -196,7 +206,7 @@ void DpdkSender::build(const Way& way, const DpdkRail& rail, const TxPacket& pac
     end += kMinFrameBytes - total;
     total = kMinFrameBytes;
   }
-  frame->data_off = static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM - headers);
+  frame->data_off = static_cast<std::uint16_t>(kHeaderOffset - headers);
   frame->data_len = static_cast<std::uint16_t>(end - begin + static_cast<std::ptrdiff_t>(headers));
   frame->pkt_len = static_cast<std::uint32_t>(total);
   if (way.checksum == UdpChecksum::kPseudoHeader) {
@@ -280,18 +290,23 @@ void DpdkSender::flush(std::span<const std::unique_ptr<PortUse>> uses) {
     if (queues_[use].count != 0) flush_queue(*uses[use], queues_[use]);
 }
 
+std::size_t DpdkSender::transmit_counted(PortUse& use, Queue& queue, std::span<rte_mbuf*> waiting) {
+  // The device may have freed what it has taken.
+  std::array<std::uint16_t, kMaxPackets> segments{};
+  std::transform(waiting.begin(), waiting.end(), segments.begin(),
+                 [](const rte_mbuf* frame) { return frame->nb_segs; });
+  const std::size_t taken = use.port->device().transmit(use.queue, waiting);
+  for (std::size_t i = 0; i < taken; ++i)
+    queue.segments += segments[i];
+  return taken;
+}
+
 void DpdkSender::flush_queue(PortUse& use, Queue& queue) {
   PortDevice& device = use.port->device();
   const std::size_t left = queue.count - queue.next;
   const auto waiting = std::span(queue.frames).subspan(queue.next, left);
-  // The device may have freed what it has taken.
-  std::array<std::uint16_t, kMaxPackets> segments{};
-  if (queue.has_unread)
-    std::transform(waiting.begin(), waiting.end(), segments.begin(),
-                   [](const rte_mbuf* frame) { return frame->nb_segs; });
-  const std::size_t taken = device.transmit(use.queue, waiting);
-  for (std::size_t i = 0; i < taken && queue.has_unread; ++i)
-    queue.segments += segments[i];
+  const std::size_t taken = queue.has_unread ? transmit_counted(use, queue, waiting)
+                                             : device.transmit(use.queue, waiting);
   queue.next += taken;
   if (taken == left) {
     finish(queue);

@@ -89,6 +89,8 @@ class DpdkSender {
   void lose(const TxPacket& packet, IoError::Kind kind, std::uint32_t max_packet_bytes);
   void send_apart(const Way& way, const DpdkRail& rail, rte_mbuf* frame);
   void flush_queue(PortUse& use, Queue& queue);
+  // Also counts the pieces of what the device took.
+  static std::size_t transmit_counted(PortUse& use, Queue& queue, std::span<rte_mbuf*> waiting);
   void finish(Queue& queue) const;
 
   rte_mempool* pool_ = nullptr;

@@ -65,7 +65,6 @@ struct Process {
   std::mutex mutex;
   bool is_started = false;
   Status status = ok_status();
-  std::atomic<bool> is_forked{false};
   Log log;
 };
 
@@ -238,12 +237,8 @@ Status start_eal(std::string_view first_device) {
     run_eal_init(arguments, one.status);
   });
   starter.join();
-  pthread_atfork(nullptr, nullptr, [] { process().is_forked.store(true); });
+  pthread_atfork(nullptr, nullptr, [] { is_forked_from_eal.store(true); });
   return one.status;
-}
-
-bool is_eal_usable() {
-  return !process().is_forked.load(std::memory_order_relaxed);
 }
 
 namespace {
@@ -260,7 +255,7 @@ struct Registration {
 
 }  // namespace
 
-void use_thread() {
+void register_thread() {
   static thread_local const Registration registration;
   static_cast<void>(registration.is_made);
 }

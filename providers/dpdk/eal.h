@@ -1,11 +1,13 @@
 #pragma once
 // DPDK's environment (EAL) in this process: started once, on first use, in a thread of its own, and
 // never cleaned up, because it cannot be started a second time. Internal to providers/dpdk.
+#include <atomic>
 #include <csignal>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <rte_lcore.h>
 #include <sched.h>
 
 #include "spindrift/result.h"
@@ -26,10 +28,17 @@ std::vector<std::string> eal_arguments(std::string_view first_device, std::strin
                                        const EalHost& host);
 
 // False in the child of a fork: DPDK's threads and locks are not there.
-bool is_eal_usable();
+inline std::atomic<bool> is_forked_from_eal{false};
+inline bool is_eal_usable() {
+  return !is_forked_from_eal.load(std::memory_order_relaxed);
+}
 
 // To be called by a thread before it touches packets: gives it caches of its own, once.
-void use_thread();
+void register_thread();
+inline void use_thread() {
+  if (rte_lcore_id() == LCORE_ID_ANY) [[unlikely]]
+    register_thread();
+}
 
 // Keeps the death of a peer on a socket from ending this process: drivers of memory links write to
 // theirs as if nobody could be gone. For the calling thread, while it exists.
