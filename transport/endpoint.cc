@@ -96,10 +96,9 @@ void EndpointImpl::receive_some(Time now) {
       break;  // most likely all: asking again would cost a system call for nothing
   }
   engine_.note_backlog(bytes);
-  IoError errors[8];
-  const std::size_t count = io_->poll_errors(errors);
+  const std::size_t count = io_->poll_errors(errors_);
   for (std::size_t i = 0; i < count; ++i)
-    engine_.on_io_error(errors[i], now);
+    engine_.on_io_error(errors_[i], now);
 }
 
 void EndpointImpl::transmit_some(Time now) {

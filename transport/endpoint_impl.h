@@ -1,5 +1,6 @@
 #pragma once
 // The endpoint over a PacketIo: the loop, and the user's calls under the loop's lock.
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -93,6 +94,7 @@ class EndpointImpl final : public Endpoint, private RailDirectory, private Guard
   EngineContext& ctx_;
   std::vector<RxPacket> rx_;
   std::vector<TxPacket> tx_;
+  std::array<IoError, 8> errors_{};
   AnswerPredictor answers_;
   Guardian guardian_;
   TraceFile trace_file_;

@@ -1,7 +1,6 @@
 #include "tools/perf/receiver.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -10,11 +9,6 @@
 #include "tools/perf/sender.h"
 
 namespace spindrift::perf {
-namespace {
-
-constexpr std::size_t kRepostBatch = 32;
-
-}  // namespace
 
 Receiver::Receiver(Session& session, const RunRequest& run)
     : session_(session),
@@ -72,22 +66,20 @@ void Receiver::check_arrival(std::uint32_t connection, const Completion& complet
 }
 
 void Receiver::repost() {
-  std::array<Sge, kRepostBatch> sges;
-  std::array<WorkRequest, kRepostBatch> work;
   const std::size_t pieces = session_.memory().receive_slot_bytes == 0 ? 0 : 1;
   for (std::uint32_t connection = 0; connection < lanes_.size(); ++connection) {
     std::vector<std::uint32_t>& free_slots = lanes_[connection].free_slots;
     while (!free_slots.empty()) {
-      const std::size_t count = std::min(free_slots.size(), kRepostBatch);
+      const std::size_t count = std::min(free_slots.size(), work_.size());
       for (std::size_t i = 0; i < count; ++i) {
         const std::uint32_t slot = free_slots[free_slots.size() - 1 - i];
-        sges[i] = session_.receive_sge(connection, slot);
-        work[i] = WorkRequest{.user_data = make_user_data(WorkTag::kReceive, connection, slot),
-                              .conn = session_.connections[connection],
-                              .kind = OpKind::kReceive,
-                              .local = std::span<const Sge>(&sges[i], pieces)};
+        sges_[i] = session_.receive_sge(connection, slot);
+        work_[i] = WorkRequest{.user_data = make_user_data(WorkTag::kReceive, connection, slot),
+                               .conn = session_.connections[connection],
+                               .kind = OpKind::kReceive,
+                               .local = std::span<const Sge>(&sges_[i], pieces)};
       }
-      const std::size_t accepted = session_.endpoint().post(std::span(work).first(count)).accepted;
+      const std::size_t accepted = session_.endpoint().post(std::span(work_).first(count)).accepted;
       free_slots.resize(free_slots.size() - accepted);
       if (accepted < count) break;
     }

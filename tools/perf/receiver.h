@@ -1,6 +1,7 @@
 #pragma once
 // The side of a run that messages arrive at: counts them, posts RECEIVEs again, and with
 // verification compares what arrived with what must have been sent.
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -46,6 +47,9 @@ class Receiver {
   RunRequest run_;
   RunPlan plan_;
   std::vector<Lane> lanes_;
+  // Work to post; kept, so that no call has to clear it.
+  std::array<Sge, 32> sges_{};
+  std::array<WorkRequest, 32> work_{};
   std::string error_;
 };
 

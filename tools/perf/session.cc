@@ -1,7 +1,6 @@
 #include "tools/perf/session.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -147,9 +146,8 @@ void Session::report_failed_completion(const Completion& completion) {
 }
 
 void Session::look_at_events() {
-  std::array<ConnEvent, 16> events;
-  const std::size_t count = endpoint_.poll_events(events);
-  for (const ConnEvent& event : std::span(events).first(count)) {
+  const std::size_t count = endpoint_.poll_events(events_);
+  for (const ConnEvent& event : std::span(events_).first(count)) {
     const bool is_ours =
         event.conn == control_.conn() ||
         std::find(connections.begin(), connections.end(), event.conn) != connections.end();

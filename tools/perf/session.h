@@ -1,6 +1,7 @@
 #pragma once
 // One test between one client and one server, the parts both sides share: the endpoint, the control
 // channel, the data connections, the memory, and the loop that moves all of them on.
+#include <array>
 #include <functional>
 #include <optional>
 #include <span>
@@ -105,6 +106,7 @@ class Session {
   std::optional<std::string> failure_;
   std::vector<Completion> batch_ = std::vector<Completion>(kPollBatch);
   std::vector<Completion> data_batch_ = std::vector<Completion>(kPollBatch);
+  std::array<ConnEvent, 16> events_{};
   Time last_activity_{};
   Time last_ping_{};
   std::uint32_t turns_ = 0;
