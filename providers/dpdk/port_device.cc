@@ -26,6 +26,9 @@ Error trouble(const DeviceOptions& options, const std::string& step, int code) {
   return Error(ErrorCode::kUnsupported, explain_device_trouble(options, step, code));
 }
 
+// Packets on their way between the ring of a device and an endpoint.
+constexpr std::uint32_t kOutsideTheRing = 64;
+
 // af_xdp fills the kernel's ring of 2048 with them, and copies what it sends into others.
 constexpr std::uint32_t kAfXdpPackets = 8192;
 // A packet of af_xdp lies in one page, with its head, and behind 256 bytes of the kernel's.
@@ -193,6 +196,14 @@ Status PortDevice::set_up_queues(const DeviceOptions& options) {
   int code = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx);
   if (code != 0) return trouble(options, "has no ring of that size", code);
   transmit_descriptors_ = tx;
+  // These receive into packets that their ring holds from the start; memory links and sockets take
+  // one when they have a frame.
+  const bool fills_its_ring = !is_in_software(driver_) || driver_ == "net_virtio_user";
+  if (fills_its_ring && options.mbufs != 0 && options.mbufs < rx + kOutsideTheRing)
+    return Error(ErrorCode::kInvalidArgument,
+                 "mbufs=" + std::to_string(options.mbufs) + " is too few for " + options.device +
+                     ", whose ring alone holds " + std::to_string(rx) + " packets: give mbufs=" +
+                     std::to_string(rx + kOutsideTheRing) + " or more, or a smaller ring");
   rte_eth_dev_info info{};
   code = rte_eth_dev_info_get(id_, &info);
   if (code != 0) return trouble(options, "does not describe itself", code);

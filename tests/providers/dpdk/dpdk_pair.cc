@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
@@ -25,8 +26,10 @@ MacAddress mac_of(std::size_t host) {
   return MacAddress{{2, 0, 0, 0, 0, static_cast<std::uint8_t>(host + 1)}};
 }
 
-DeviceOptions common(std::size_t host) {
+DeviceOptions common(std::size_t host, const DpdkPairShape& shape = {}) {
   DeviceOptions options;
+  options.queues = shape.queues;
+  options.mbufs = shape.mbufs;
   options.mac = mac_of(host);
   options.ring = 512;
   options.mtu = 9000;
@@ -84,13 +87,12 @@ class MemoryLink : public DpdkPair {
 
 class Memif final : public MemoryLink {
  public:
-  Memif(bool is_zero_copy, std::uint32_t queues)
-      : MemoryLink("memif"), is_zero_copy_(is_zero_copy), queues_(queues) {
+  Memif(bool is_zero_copy, const DpdkPairShape& shape)
+      : MemoryLink("memif"), is_zero_copy_(is_zero_copy), shape_(shape) {
     keep_open(*this);
   }
   DeviceOptions options(std::size_t host) override {
-    DeviceOptions out = common(host);
-    out.queues = queues_;
+    DeviceOptions out = common(host, shape_);
     out.device = "net_memif" + std::to_string(host);
     out.arguments = std::string("role=") + (host == 0 ? "server" : "client") +
                     ",socket-abstract=no,rsize=9,bsize=9216,socket=" + socket();
@@ -100,30 +102,32 @@ class Memif final : public MemoryLink {
 
  private:
   bool is_zero_copy_;
-  std::uint32_t queues_;
+  DpdkPairShape shape_;
 };
 
 class Vhost final : public MemoryLink {
  public:
-  explicit Vhost(std::uint32_t queues) : MemoryLink("vhost"), queues_(queues) { keep_open(*this); }
+  explicit Vhost(const DpdkPairShape& shape) : MemoryLink("vhost"), shape_(shape) {
+    keep_open(*this);
+  }
   DeviceOptions options(std::size_t host) override {
-    DeviceOptions out = common(host);
-    out.queues = queues_;
+    DeviceOptions out = common(host, shape_);
     out.device = host == 0 ? "net_vhost0" : "net_virtio_user0";
     out.arguments =
-        (host == 0 ? "iface=" : "path=") + socket() + ",queues=" + std::to_string(queues_);
+        (host == 0 ? "iface=" : "path=") + socket() + ",queues=" + std::to_string(shape_.queues);
     if (host == 1) out.arguments += ",queue_size=512,mac=" + to_string(mac_of(1));
-    if (host == 1 && queues_ > 1) out.arguments += ",cq=1";  // by which it asks for the others
+    if (host == 1 && shape_.queues > 1)
+      out.arguments += ",cq=1";  // by which it asks for the others
     return out;
   }
 
  private:
-  std::uint32_t queues_;
+  DpdkPairShape shape_;
 };
 
 class Veth final : public DpdkPair {
  public:
-  Veth(bool is_xdp, std::uint32_t queues) : is_xdp_(is_xdp), queues_(queues) {
+  Veth(bool is_xdp, const DpdkPairShape& shape) : is_xdp_(is_xdp), shape_(shape) {
     const std::string link = "ip link add " + interface(0) + " type veth peer name " + interface(1);
     static_cast<void>(run(link));
     for (const std::size_t host : {0U, 1U})
@@ -133,7 +137,7 @@ class Veth final : public DpdkPair {
   }
   ~Veth() override { static_cast<void>(run("ip link del " + interface(0))); }
   DeviceOptions options(std::size_t host) override {
-    DeviceOptions out = common(host);
+    DeviceOptions out = common(host, shape_);
     const std::string number = std::to_string(2 * serial_ + host);
     if (is_xdp_) {
       out.device = "net_af_xdp" + number;
@@ -141,9 +145,8 @@ class Veth final : public DpdkPair {
       out.mtu = 3000;
     } else {
       out.device = "net_af_packet" + number;
-      out.queues = queues_;
       out.arguments = "iface=" + interface(host) + ",blocksz=65536,framesz=16384,framecnt=512" +
-                      ",qpairs=" + std::to_string(queues_);
+                      ",qpairs=" + std::to_string(shape_.queues);
     }
     return out;
   }
@@ -155,14 +158,31 @@ class Veth final : public DpdkPair {
     usleep(10000);
   }
   // A thread of the kernel's carries frames where processors are busy, and has its turns to wait
-  // for.
-  void settle() override { usleep(25000); }
+  // for: until nothing waits for it any more.
+  void settle() override {
+    usleep(25000);
+    for (int tries = 0; tries < 200 && kernel_backlog() != 0; ++tries)
+      usleep(10000);
+  }
 
  private:
   bool is_running(std::size_t host) const {
     std::string state;
     std::ifstream("/sys/class/net/" + interface(host) + "/operstate") >> state;
     return state == "up";
+  }
+  // Frames that wait for the kernel's receive threads, of all interfaces.
+  static std::uint64_t kernel_backlog() {
+    constexpr int kBacklogColumn = 11;
+    std::ifstream processors("/proc/net/softnet_stat");
+    std::uint64_t sum = 0;
+    for (std::string line; std::getline(processors, line);) {
+      std::istringstream words(line);
+      std::string word;
+      for (int column = 0; column <= kBacklogColumn && words >> word; ++column)
+        if (column == kBacklogColumn) sum += std::stoull(word, nullptr, 16);
+    }
+    return sum;
   }
   std::string interface(std::size_t host) const {
     return "sdv" + std::to_string(getpid()) + (host == 0 ? "a" : "b") + std::to_string(serial_);
@@ -172,7 +192,7 @@ class Veth final : public DpdkPair {
     return next++;
   }
   bool is_xdp_;
-  std::uint32_t queues_;
+  DpdkPairShape shape_;
   unsigned serial_ = next_serial();
 };
 
@@ -287,15 +307,15 @@ std::vector<std::string> dpdk_pair_names() {
           "af_packet", "af_xdp",          "e1000", "e1000_in_place"};
 }
 
-std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name, std::uint32_t queues) {
-  if (name == "memif") return std::make_unique<Memif>(false, queues);
-  if (name == "memif_zero_copy") return std::make_unique<Memif>(true, queues);
-  if (name == "vhost") return std::make_unique<Vhost>(queues);
+std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name, const DpdkPairShape& shape) {
+  if (name == "memif") return std::make_unique<Memif>(false, shape);
+  if (name == "memif_zero_copy") return std::make_unique<Memif>(true, shape);
+  if (name == "vhost") return std::make_unique<Vhost>(shape);
   if (name == "ring") return std::make_unique<Rings>();
   if (name == "tap") return std::make_unique<Taps>();
   if (name == "e1000") return std::make_unique<Nics>(PayloadChoice::kCopy);
   if (name == "e1000_in_place") return std::make_unique<Nics>(PayloadChoice::kInPlace);
-  return std::make_unique<Veth>(name == "af_xdp", queues);
+  return std::make_unique<Veth>(name == "af_xdp", shape);
 }
 
 std::string reason_to_skip_dpdk_pair(const std::string& name) {

@@ -29,8 +29,12 @@ class DpdkPair {
 // "e1000_in_place". Host 0 must
 // be opened first.
 std::vector<std::string> dpdk_pair_names();
-// With more than one queue: "memif", "vhost" and "af_packet", and as many each time in one process.
-std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name, std::uint32_t queues = 1);
+// Of "memif", "vhost" and "af_packet", and the same each time in one process.
+struct DpdkPairShape {
+  std::uint32_t queues = 1;
+  std::uint32_t mbufs = 0;  // packets of each pool; 0: as many as usual
+};
+std::unique_ptr<DpdkPair> make_dpdk_pair(const std::string& name, const DpdkPairShape& shape = {});
 // Empty, or what this machine lacks.
 std::string reason_to_skip_dpdk_pair(const std::string& name);
 

@@ -106,7 +106,7 @@ class DpdkQueues : public ::testing::TestWithParam<std::string> {};
 TEST_P(DpdkQueues, TwoThreadsOnOneDeviceGetWhatIsTheirs) {
   const std::string reason = reason_to_skip_dpdk_pair(GetParam());
   if (!reason.empty()) GTEST_SKIP() << reason;
-  const auto pair = make_dpdk_pair(GetParam(), 2);
+  const auto pair = make_dpdk_pair(GetParam(), {.queues = 2});
   const std::array<DeviceOptions, 2> devices = {pair->options(0), pair->options(1)};
   std::array<std::unique_ptr<PacketIo>, 2> senders;
   std::array<std::unique_ptr<PacketIo>, 2> receivers;
