@@ -2,7 +2,8 @@
 // copies of payload into packets and out of them: the yardstick of `./dev bench dpdk`.
 //
 //   stream    frames one way, from the far device to the near one
-//   ping      a frame there and back
+//   ping      a frame there and back; with --acknowledged, each followed by another one as long, as
+//             transports that acknowledge need
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -31,6 +32,7 @@ constexpr std::size_t kBurst = 32;
 constexpr std::size_t kHeaderBytes = 42;         // Ethernet, IPv4, UDP: what a packet would have
 constexpr std::size_t kMemoryBytes = 4U << 20U;  // that payload comes from and goes to
 constexpr std::uint64_t kCheckedPackets = 2000;
+constexpr std::uint64_t kAcknowledgement = ~std::uint64_t{0};  // in the place of a frame's number
 
 struct Options {
   std::string what = "stream";
@@ -39,6 +41,7 @@ struct Options {
   std::uint32_t payload_bytes = 4096;
   std::uint32_t mtu = 9000;
   bool has_external_buffers = false;
+  bool is_acknowledged = false;
   double seconds = 1;
   int first_cpu = 0;
   int second_cpu = 1;
@@ -109,12 +112,16 @@ class End {
     rte_pktmbuf_chain(frame, tail);
     return frame;
   }
+  static std::uint64_t number_of(const rte_mbuf* frame) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, rte_pktmbuf_mtod(frame, const std::byte*) + 34, sizeof number);
+    return number;
+  }
   // Copies the payload out; false: it is not what was sent.
   bool take(rte_mbuf* frame, const Options& options, std::vector<std::byte>& into,
             std::uint64_t count) {
     const auto* at = rte_pktmbuf_mtod(frame, const std::byte*);
-    std::uint64_t number = 0;
-    std::memcpy(&number, at + 34, sizeof number);
+    const std::uint64_t number = number_of(frame);
     const std::size_t bytes = options.payload_bytes;
     std::byte* target = into.data() + number % (kMemoryBytes / bytes) * bytes;
     std::memcpy(target, at + kHeaderBytes, bytes);
@@ -171,15 +178,29 @@ nlohmann::json receive(End& end, const Options& options) {
   }
 }
 
+bool send_one(End& end, const Options& options, std::uint64_t number) {
+  rte_mbuf* frame = end.make(number, options);
+  if (frame == nullptr || end.device().transmit(0, {&frame, 1}) == 1) return frame != nullptr;
+  rte_pktmbuf_free(frame);
+  return false;
+}
+
+// One frame, if there is one; true: it is no acknowledgement, and its payload has been copied out.
+bool take_one(End& end, const Options& options, std::vector<std::byte>& into) {
+  rte_mbuf* frame = nullptr;
+  if (end.device().receive(0, {&frame, 1}) == 0) return false;
+  const bool is_acknowledgement = End::number_of(frame) == kAcknowledgement;
+  if (!is_acknowledgement) static_cast<void>(end.take(frame, options, into, ~std::uint64_t{0}));
+  rte_pktmbuf_free(frame);
+  return !is_acknowledgement;
+}
+
 void echo_for_ever(End& end, const Options& options) {
   std::vector<std::byte> into(kMemoryBytes);
   for (std::uint64_t number = 0;;) {
-    rte_mbuf* frame = nullptr;
-    if (end.device().receive(0, {&frame, 1}) == 0) continue;
-    static_cast<void>(end.take(frame, options, into, ~std::uint64_t{0}));
-    rte_pktmbuf_free(frame);
-    frame = end.make(number++, options);
-    if (frame != nullptr && end.device().transmit(0, {&frame, 1}) == 0) rte_pktmbuf_free(frame);
+    if (!take_one(end, options, into)) continue;
+    static_cast<void>(send_one(end, options, number++));
+    if (options.is_acknowledged) static_cast<void>(send_one(end, options, kAcknowledgement));
   }
 }
 
@@ -194,20 +215,16 @@ nlohmann::json ping(End& end, const Options& options) {
   Time stop = now + kLinkPatience;
   for (std::uint64_t number = 0; now < stop && times.size() < times.capacity(); ++number) {
     const Time begin = now;
-    rte_mbuf* frame = end.make(number, options);
-    if (frame == nullptr || end.device().transmit(0, {&frame, 1}) == 0) {
-      rte_pktmbuf_free(frame);
+    if (!send_one(end, options, number)) {
       now = monotonic_now();
       continue;
     }
     if (times.empty()) stop = now + length;
-    while (end.device().receive(0, {&frame, 1}) == 0) {
+    if (options.is_acknowledged) static_cast<void>(send_one(end, options, kAcknowledgement));
+    while (!take_one(end, options, into)) {
       now = monotonic_now();
       if (now - begin > std::chrono::milliseconds(100)) break;  // lost
-      frame = nullptr;
     }
-    if (frame != nullptr) static_cast<void>(end.take(frame, options, into, ~std::uint64_t{0}));
-    rte_pktmbuf_free(frame);
     now = monotonic_now();
     times.push_back((now - begin).count());
   }
@@ -271,6 +288,8 @@ int main(int argc, char** argv) {
   app.add_option("--mtu", options.mtu, "largest IP packet")->check(CLI::Range(1280, 65000));
   app.add_flag("--external", options.has_external_buffers,
                "payload is sent from where it lies (external buffers) instead of copied");
+  app.add_flag("--acknowledged", options.is_acknowledged,
+               "ping: each frame is followed by another one of its length");
   app.add_option("-D,--duration", options.seconds, "seconds")->check(CLI::Range(0.01, 60.0));
   app.add_option("--first-cpu", options.first_cpu, "of the receiver; -1: any");
   app.add_option("--second-cpu", options.second_cpu, "of the sender; -1: any");
