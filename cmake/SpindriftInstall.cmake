@@ -59,11 +59,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/spindriftConfigVersion.cm
 install(FILES ${PROJECT_BINARY_DIR}/spindriftConfig.cmake
               ${PROJECT_BINARY_DIR}/spindriftConfigVersion.cmake DESTINATION ${package_dir})
 
-# What --static adds. Abseil is many libraries; its own pkg-config files know which.
-find_program(PKG_CONFIG pkg-config REQUIRED)
-execute_process(COMMAND ${PKG_CONFIG} --libs absl_str_format absl_strings
-                OUTPUT_VARIABLE SPINDRIFT_ABSL_LIBS OUTPUT_STRIP_TRAILING_WHITESPACE
-                COMMAND_ERROR_IS_FATAL ANY)
+# What --static adds.
+spindrift_abseil_libraries(abseil absl::str_format absl::strings)
+list(TRANSFORM abseil PREPEND -l)
+list(JOIN abseil " " SPINDRIFT_ABSL_LIBS)
 # Relative, so that the tree may be moved.
 file(RELATIVE_PATH SPINDRIFT_PC_INCLUDE /${CMAKE_INSTALL_LIBDIR}/pkgconfig
      /${CMAKE_INSTALL_INCLUDEDIR})

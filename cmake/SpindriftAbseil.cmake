@@ -1,0 +1,30 @@
+# Abseil's many libraries, by name. The targets of find_package() know which of them need which;
+# pkg-config may know nothing of an Abseil that somebody built.
+
+# spindrift_abseil_libraries(<out> <target>...): what is behind the targets ("absl_strings"), each before
+# those that it needs.
+function(spindrift_abseil_libraries out)
+  set(stack ${ARGN})
+  set(entered)
+  set(left)
+  set(libraries)
+  while(stack)
+    list(GET stack -1 target)
+    get_target_property(needs ${target} INTERFACE_LINK_LIBRARIES)
+    string(REGEX MATCHALL "absl::[a-z0-9_]+" needs "${needs}")
+    list(REMOVE_ITEM needs ${entered} "")
+    list(APPEND entered ${target})
+    if(needs)
+      list(APPEND stack ${needs})
+      continue()
+    endif()
+    list(POP_BACK stack)
+    get_target_property(type ${target} TYPE)
+    if(NOT target IN_LIST left AND NOT type STREQUAL INTERFACE_LIBRARY)
+      string(REPLACE "absl::" "absl_" library ${target})
+      list(PREPEND libraries ${library})
+    endif()
+    list(APPEND left ${target})
+  endwhile()
+  set(${out} ${libraries} PARENT_SCOPE)
+endfunction()
