@@ -44,8 +44,8 @@ int read_speed(const fs::path& file) {
 
 bool is_chosen(const Adapter& adapter, const DeviceChoice& choice) {
   const NameFilter own(choice.own_names);
-  if (own.is_set()) return own.passes(adapter.name);
-  return NameFilter(choice.adapters).passes(adapter.name);
+  if (own.is_set()) return own.passes(adapter.name, adapter.port);
+  return NameFilter(choice.adapters).passes(adapter.name, adapter.port);
 }
 
 Device to_device(const Adapter& adapter, bool has_several_ports) {

@@ -187,15 +187,19 @@ void Context::end(std::unique_ptr<Engine> engine, Plugin& plugin) {
 }
 
 Engine::Place Context::place_of(const Device& device) {
+  const bool has_several_rails = device.parts.size() > 1;
   if (!device.address.empty()) {
     const ListenAddresses addresses = listen_addresses(device.address, 0);
     return {.open = device.provider == "ofi" ? device.address : addresses.open,
-            .listen = device.provider + "://"};
+            .listen = device.provider + "://",
+            .has_several_rails = has_several_rails};
   }
   std::vector<std::string> rails;
   for (const NetAddress& rail : device.rails)
     rails.push_back(rail.to_string());
-  return {.open = "udp://", .listen = "udp://" + absl::StrJoin(rails, ",")};
+  return {.open = "udp://",
+          .listen = "udp://" + absl::StrJoin(rails, ","),
+          .has_several_rails = has_several_rails};
 }
 
 Result<Engine*> Context::acquire(Medium medium, int device_index) {

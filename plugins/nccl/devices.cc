@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "plugins/nccl/handle.h"
 #include "plugins/nccl/name_filter.h"
 
 namespace spindrift::nccl {
 namespace {
 
-constexpr int kUnknownSpeedMbps = 10000;  // what NCCL assumes, too
+constexpr int kUnknownSpeedMbps = 10000;   // what NCCL assumes, too
+constexpr std::size_t kMaxVerbsPorts = 2;  // of one endpoint of verbs://
 
 bool is_container_bridge(const std::string& name) {
   return name.starts_with("docker") || name.starts_with("br-") || name.starts_with("virbr") ||
@@ -73,6 +75,32 @@ Device to_device(const Interface& interface, const NetAddress& address) {
   return device;
 }
 
+// Puts what opens `one` into the address of the merged device: "verbs://mlx5_0:1" and
+// "verbs://mlx5_1:1" become "verbs://mlx5_0:1,mlx5_1:1".
+Status join_addresses(Device& merged, const Device& one) {
+  const auto refuse = [&](const std::string& why) {
+    return Error(ErrorCode::kInvalidArgument,
+                 merged.name + " and " + one.name + " cannot be merged: " + why);
+  };
+  if (one.provider != merged.provider)
+    return refuse("one uses " + merged.provider + ", the other " + one.provider);
+  if (one.provider == "udp") return ok_status();
+  if (one.provider != "verbs")
+    return refuse("only interfaces over UDP and RDMA devices can, and these use " + one.provider);
+  if (merged.parts.size() == kMaxVerbsPorts)
+    return refuse("an endpoint has at most " + std::to_string(kMaxVerbsPorts) + " RDMA ports");
+  const auto options_of = [](const std::string& address) {
+    return address.substr(std::min(address.find('?'), address.size()));
+  };
+  const std::string options = options_of(merged.address);
+  if (options_of(one.address) != options) return refuse("their addresses differ in options");
+  const std::size_t host = one.address.find("://") + 3;
+  merged.address.resize(merged.address.size() - options.size());
+  absl::StrAppend(&merged.address, ",",
+                  one.address.substr(host, one.address.size() - options.size() - host), options);
+  return ok_status();
+}
+
 }  // namespace
 
 std::vector<Device> choose_devices(const std::vector<Interface>& interfaces,
@@ -122,16 +150,12 @@ Result<int> DeviceTable::merge(const std::vector<int>& parts) {
                                                     std::to_string(part) + ", and there are " +
                                                     std::to_string(devices_.size()));
     const Device& one = devices_[static_cast<std::size_t>(part)];
-    if (one.provider != "udp" && parts.size() > 1)
-      return Error(ErrorCode::kInvalidArgument, one.name +
-                                                    " cannot be merged: only interfaces over "
-                                                    "UDP can, and it uses " +
-                                                    one.provider);
     if (merged.parts.empty()) {
       merged = one;
       merged.parts = {part};
       continue;
     }
+    if (Status joined = join_addresses(merged, one); !joined.ok()) return joined.error();
     merged.name += "+" + one.name;
     merged.speed_mbps += one.speed_mbps;
     merged.guid ^= one.guid << 1;

@@ -55,7 +55,9 @@ Engine::Engine(std::unique_ptr<Endpoint> endpoint, const PluginSettings& setting
       addresses_(endpoint_->local_addresses()),
       name_(place.listen.substr(0, place.listen.find("://"))),
       shm_id_(place.shm_id),
-      forks_(fork_count()) {}
+      forks_(fork_count()) {
+  if (place.has_several_rails) connect_.path_selector = settings.merged_path_selector;
+}
 
 Engine::~Engine() {
   if (endpoint_ == nullptr) return;

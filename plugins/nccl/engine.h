@@ -51,6 +51,7 @@ class Engine {
     std::string open{};
     std::string listen{};
     std::uint64_t shm_id = 0;  // not zero: it listens at shm_name() of it
+    bool has_several_rails = false;
   };
   static Result<std::unique_ptr<Engine>> open(const Place& place, const PluginSettings& settings);
   // Farewells that are still on their way get kLinger; nothing waits for a dead peer.

@@ -1,5 +1,7 @@
 #include "plugins/nccl/name_filter.h"
 
+#include <charconv>
+
 namespace spindrift::nccl {
 
 NameFilter::NameFilter(std::string_view list) {
@@ -13,17 +15,23 @@ NameFilter::NameFilter(std::string_view list) {
   }
   while (!list.empty()) {
     const std::size_t comma = list.find(',');
-    std::string_view name = list.substr(0, comma);
-    name = name.substr(0, name.find(':'));
-    if (!name.empty()) names_.emplace_back(name);
+    const std::string_view item = list.substr(0, comma);
+    const std::size_t colon = item.find(':');
+    Listed listed{.name = std::string(item.substr(0, colon))};
+    if (colon != std::string_view::npos)
+      std::from_chars(item.data() + colon + 1, item.data() + item.size(), listed.port);
+    if (!listed.name.empty()) names_.push_back(std::move(listed));
     list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
   }
 }
 
-bool NameFilter::passes(std::string_view name) const {
+bool NameFilter::passes(std::string_view name, int port) const {
   if (names_.empty()) return true;
-  for (const std::string& listed : names_)
-    if (is_exact_ ? name == listed : name.starts_with(listed)) return !excludes_;
+  for (const Listed& listed : names_) {
+    const bool is_name = is_exact_ ? name == listed.name : name.starts_with(listed.name);
+    const bool is_port = port == kAnyPort || listed.port == kAnyPort || port == listed.port;
+    if (is_name && is_port) return !excludes_;
+  }
   return excludes_;
 }
 

@@ -113,7 +113,9 @@ Status take_own_variables(const Environment& environment, PluginSettings& out) {
   out.devices.rails = environment.text("SPINDRIFT_NCCL_RAILS").value_or("");
   const auto rdma = environment.number("SPINDRIFT_NCCL_RDMA", 0, 1);
   if (!rdma.ok()) return rdma.error();
-  out.devices.has_rdma = rdma.value().value_or(1) == 1;
+  const auto ib_disable = environment.number("NCCL_IB_DISABLE", 0, 1);
+  const bool is_disabled = ib_disable.ok() && ib_disable.value().value_or(0) == 1;
+  out.devices.has_rdma = rdma.value().value_or(is_disabled ? 0 : 1) == 1;
   return take_family(environment, out.devices);
 }
 

@@ -45,6 +45,9 @@ TEST(NameFilter, ListsArePrefixesUnlessTheyBeginWithAnEqualsSign) {
   EXPECT_FALSE(NameFilter("^eth").passes("eth1"));
   EXPECT_TRUE(NameFilter("^=eth").passes("eth1"));
   EXPECT_TRUE(NameFilter("mlx5_0:1").passes("mlx5_0"));
+  EXPECT_TRUE(NameFilter("mlx5_0:1").passes("mlx5_0", 1));
+  EXPECT_FALSE(NameFilter("mlx5_0:1").passes("mlx5_0", 2));
+  EXPECT_TRUE(NameFilter("^mlx5_0:1").passes("mlx5_0", 2));
   EXPECT_TRUE(NameFilter("").passes("anything"));
 }
 
@@ -131,6 +134,8 @@ TEST(Devices, RdmaPortsPassTheFiltersOfAdapters) {
   EXPECT_THAT(names(adapter_devices(adapters, {.adapters = "=mlx5_0"})), ElementsAre("mlx5_0"));
   EXPECT_THAT(names(adapter_devices(adapters, {.adapters = "^mlx5_0"})),
               ElementsAre("mlx5_1:1", "mlx5_1:2"));
+  EXPECT_THAT(names(adapter_devices(adapters, {.adapters = "mlx5_0,mlx5_1:2"})),
+              ElementsAre("mlx5_0", "mlx5_1:2"));
   // NCCL_SOCKET_IFNAME is about sockets; ours is about everything.
   EXPECT_THAT(names(adapter_devices(adapters, {.interfaces = "eth0"})),
               ElementsAre("mlx5_0", "mlx5_1:1", "mlx5_1:2"));
@@ -181,13 +186,34 @@ TEST(Adapters, AreReadAsTheKernelWritesThem) {
   EXPECT_TRUE(scan_adapters("/nowhere").empty());
 }
 
-TEST(DeviceTable, MergesInterfacesAlone) {
-  auto devices = named_devices({.rails = "ofi://net@10.0.0.1 ofi://net@10.0.0.2"}, {}, {}).value();
+TEST(DeviceTable, MergesRdmaDevicesIntoOneEndpoint) {
+  std::vector<Device> devices =
+      adapter_devices({adapter("mlx5_0", ""), adapter("mlx5_1", ""), adapter("mlx5_2", "")}, {});
+  for (int i = 0; i < 3; ++i)
+    devices[static_cast<std::size_t>(i)].parts = {i};
   DeviceTable table(std::move(devices));
   const auto merged = table.merge({0, 1});
-  ASSERT_FALSE(merged.ok());
-  EXPECT_THAT(merged.error().message(), HasSubstr("cannot be merged"));
-  EXPECT_TRUE(table.merge({1}).ok());
+  ASSERT_TRUE(merged.ok()) << merged.error().message();
+  EXPECT_EQ(table.find(merged.value())->address, "verbs://mlx5_0:1,mlx5_1:1");
+  EXPECT_EQ(table.find(merged.value())->speed_mbps, 800000);
+  const auto three = table.merge({0, 1, 2});
+  ASSERT_FALSE(three.ok());
+  EXPECT_THAT(three.error().message(), HasSubstr("at most 2 RDMA ports"));
+}
+
+TEST(DeviceTable, MergesWhatOneEndpointCanHoldAlone) {
+  const std::vector<Adapter> adapters = {adapter("mlx5_0", ""), adapter("mlx5_1", "")};
+  const auto refusal = [&](const std::string& rails) {
+    DeviceTable table(named_devices({.rails = rails}, {}, adapters).value());
+    EXPECT_TRUE(table.merge({1}).ok());
+    const auto merged = table.merge({0, 1});
+    return merged.ok() ? table.find(merged.value())->address : merged.error().message();
+  };
+  EXPECT_THAT(refusal("ofi://net@10.0.0.1 ofi://net@10.0.0.2"), HasSubstr("these use ofi"));
+  EXPECT_THAT(refusal("verbs://mlx5_0:1 ofi://net@10.0.0.2"), HasSubstr("the other ofi"));
+  EXPECT_THAT(refusal("verbs://mlx5_0:1?lanes=4 verbs://mlx5_1:1"), HasSubstr("differ in options"));
+  EXPECT_EQ(refusal("verbs://mlx5_0:1?lanes=4 verbs://mlx5_1:1?lanes=4"),
+            "verbs://mlx5_0:1,mlx5_1:1?lanes=4");
 }
 
 TEST(DeviceTable, MergesDevicesOnce) {

@@ -15,6 +15,8 @@ exec unshare -n sh -c '
     exit 1
   }
   echo "$said" | grep -q "2 hold, 0 do not" || { echo "not run: $said"; exit 1; }
+  # By the policy that gives more to the faster rail.
+  echo "$said" | grep -q "paths by least_rtt" || { echo "rails are not measured: $said"; exit 1; }
   # Both rails carried some of it.
   echo "$said" | grep "closed the connection to" | grep -E "10\.78\.0\.1 [0-9]+ %.*10\.78\.1\.1 [0-9]+ %" |
     grep -vq " 0 %" || { echo "one rail carried nothing: $said"; exit 1; }

@@ -70,6 +70,8 @@ TEST(PluginSettings, OurFilterStandsAboveNccls) {
 TEST(PluginSettings, RdmaDevicesAreUsedUnlessTheUserSaysOtherwise) {
   EXPECT_TRUE(settings({}).devices.has_rdma);
   EXPECT_FALSE(settings({"SPINDRIFT_NCCL_RDMA=0"}).devices.has_rdma);
+  EXPECT_FALSE(settings({"NCCL_IB_DISABLE=1"}).devices.has_rdma);
+  EXPECT_TRUE(settings({"NCCL_IB_DISABLE=1", "SPINDRIFT_NCCL_RDMA=1"}).devices.has_rdma);
   EXPECT_EQ(settings({"SPINDRIFT_NCCL_RAILS=ofi://net@10.0.0.1"}).devices.rails,
             "ofi://net@10.0.0.1");
   EXPECT_EQ(settings({"SPINDRIFT_NCCL_IFNAME=mlx5_1"}).devices.own_names, "mlx5_1");
