@@ -25,7 +25,9 @@ std::span<const Case> trouble_cases();
 void fill_pattern(unsigned char* data, std::size_t bytes, std::uint64_t seed);
 bool has_pattern(const unsigned char* data, std::size_t bytes, std::uint64_t seed);
 // A ring step pattern, as Simple moves: every rank sends `steps` buffers to the next one and
-// receives as many, `in_flight` at a time; contents are checked. Some steps are empty.
-void run_ring(Rank& rank, Channel& channel, int steps, std::size_t step_bytes, int in_flight);
+// receives as many, `in_flight` at a time; contents are checked. Some steps are empty. `from` sends
+// what is received; -1: the previous one does.
+void run_ring(Rank& rank, Channel& channel, int steps, std::size_t step_bytes, int in_flight,
+              int from = -1);
 
 }  // namespace spindrift::nccl_check

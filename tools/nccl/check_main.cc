@@ -22,9 +22,11 @@ struct Arguments {
   std::vector<int> versions;
   std::vector<std::string> cases;
   std::vector<std::string> environment;
+  std::vector<std::string> rank_environment;
   std::vector<std::string> namespaces;
   int ranks = 0;
   int seconds = 60;
+  int stagger_ms = 0;
   bool lists = false;
   bool is_verbose = false;
   std::string measure;
@@ -66,7 +68,9 @@ int check_version(const Arguments& arguments, int version, int& held) {
                                     ? arguments.ranks
                                     : one.ranks,
                        .environment = arguments.environment,
+                       .rank_environment = arguments.rank_environment,
                        .namespaces = arguments.namespaces,
+                       .stagger = std::chrono::milliseconds(arguments.stagger_ms),
                        .time_limit = std::chrono::seconds(arguments.seconds),
                        .is_log_shown = arguments.is_verbose,
                        .victim = one.victim};
@@ -104,11 +108,16 @@ void describe(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(kLowestVersion, kHighestVersion));
   app.add_option("--case", arguments.cases, "only these checks, or groups of them")->delimiter(',');
   app.add_option("--env", arguments.environment, "NAME=VALUE for the plugin, repeatable");
+  app.add_option("--rank-env", arguments.rank_environment,
+                 "RANK:NAME=VALUE for the plugin of one rank, repeatable");
   app.add_option("--namespaces", arguments.namespaces,
                  "network namespaces (ip netns) that the ranks run in, in turn")
       ->delimiter(',');
   app.add_option("--ranks", arguments.ranks, "processes of the checks that take several, 2..4")
       ->check(CLI::Range(2, kMaxRanks));
+  app.add_option("--stagger", arguments.stagger_ms,
+                 "ms between the starts of two ranks (0), for media that want an order")
+      ->check(CLI::Range(0, 10000));
   app.add_option("--timeout", arguments.seconds, "seconds for one check (60)")
       ->check(CLI::Range(1, 3600));
   app.add_flag("--list", arguments.lists, "name the checks");
@@ -176,6 +185,7 @@ int main(int argc, char** argv) {
     return measure({.plugin = arguments.plugin,
                     .version = arguments.versions.front(),
                     .environment = arguments.environment,
+                    .rank_environment = arguments.rank_environment,
                     .namespaces = arguments.namespaces,
                     .is_log_shown = arguments.is_verbose},
                    arguments.measuring);

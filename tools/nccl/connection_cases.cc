@@ -1,5 +1,9 @@
 // Listening, connecting, accepting.
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +19,8 @@
 
 namespace spindrift::nccl_check {
 namespace {
+
+using std::chrono::steady_clock;
 
 void connect_self(Rank& rank) {
   Channel channel = rank.open_channel(0, 0, 0);
@@ -202,6 +208,46 @@ void merged(Rank& rank) {
   require_ok(net.finalize(), "finalize");
 }
 
+// The service thread calls somebody who never answers; the progress thread must not notice.
+void slow_connect(Rank& rank) {
+  Net& net = rank.net();
+  const bool is_silent = rank.rank() == 1;
+  const int self = is_silent ? -1 : rank.rank();
+  Channel channel = rank.open_channel(self, self, 0);
+  char* shared = rank.arena().handles[1][0][0];
+  if (is_silent) {
+    void* listener = nullptr;
+    require_ok(net.listen(0, shared, &listener), "listen");
+    rank.barrier();
+    ::raise(SIGSTOP);
+    return;
+  }
+  rank.barrier();
+  char handle[nccl::kHandleBytes];
+  std::memcpy(handle, shared, sizeof(handle));
+  std::atomic<bool> is_over{false};
+  steady_clock::duration longest{};
+  std::thread service([&] {
+    void* comm = nullptr;
+    while (!is_over && comm == nullptr) {
+      const auto begin = steady_clock::now();
+      if (net.connect(0, handle, &comm) != nccl::kSuccess) break;
+      longest = std::max(longest, steady_clock::now() - begin);
+    }
+  });
+  std::exception_ptr trouble;
+  try {
+    run_ring(rank, channel, 200, 65536, 8, self);
+  } catch (...) {
+    trouble = std::current_exception();
+  }
+  is_over = true;
+  service.join();
+  ::kill(rank.arena().pids[1].load(), SIGKILL);
+  if (trouble) std::rethrow_exception(trouble);
+  require(longest < std::chrono::seconds(1), "connect waited for a peer that does not answer");
+}
+
 constexpr Case kCases[] = {
     {"merged", "connecting", "two devices are merged into one that carries data", 2, merged},
     {"connect_self", "connecting",
@@ -214,6 +260,8 @@ constexpr Case kCases[] = {
     {"close_null", "connecting", "closing NULL is harmless", 1, close_null},
     {"strangers", "connecting", "strangers on the port are refused, and the wait goes on", 2,
      strangers},
+    {"slow_connect", "connecting", "a peer that does not answer holds up neither connect nor data",
+     2, slow_connect, 1},
     {"comms_64", "connecting", "64 connections at once between two processes", 2, many_comms},
 };
 

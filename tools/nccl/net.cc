@@ -135,11 +135,16 @@ class NetOf final : public Net {
       return table_.accept(listen_comm, comm);
     }
   }
-  NcclResult register_memory(void* comm, void* data, std::size_t bytes, void** handle) override {
+  NcclResult register_memory(void* comm, void* data, std::size_t bytes, void** handle,
+                             int type) override {
     if constexpr (kVersion <= 7)
-      return table_.regMr(comm, data, static_cast<int>(bytes), kPtrHost, handle);
+      return table_.regMr(comm, data, static_cast<int>(bytes), type, handle);
     else
-      return table_.regMr(comm, data, bytes, kPtrHost, handle);
+      return table_.regMr(comm, data, bytes, type, handle);
+  }
+  NcclResult register_dma_buf(void* comm, void* data, std::size_t bytes, void** handle) override {
+    if (table_.regMrDmaBuf == nullptr) return kInvalidUsage;
+    return table_.regMrDmaBuf(comm, data, bytes, kPtrCuda, 0, -1, handle);
   }
   NcclResult deregister_memory(void* comm, void* handle) override {
     return table_.deregMr(comm, handle);

@@ -52,7 +52,10 @@ class Net {
   virtual NcclResult listen(int device, void* handle, void** comm) = 0;
   virtual NcclResult connect(int device, void* handle, void** comm) = 0;
   virtual NcclResult accept(void* listen_comm, void** comm) = 0;
-  virtual NcclResult register_memory(void* comm, void* data, std::size_t bytes, void** handle) = 0;
+  virtual NcclResult register_memory(void* comm, void* data, std::size_t bytes, void** handle,
+                                     int type = nccl::kPtrHost) = 0;
+  // Of the device; with no file behind it.
+  virtual NcclResult register_dma_buf(void* comm, void* data, std::size_t bytes, void** handle) = 0;
   virtual NcclResult deregister_memory(void* comm, void* handle) = 0;
   virtual NcclResult isend(void* comm, void* data, std::size_t bytes, int tag, void* handle,
                            void** request) = 0;

@@ -115,6 +115,46 @@ void outstanding(Rank& rank) {
   loop.close();
 }
 
+// As many groups as NCCL may have outstanding, each as large as may be, met from the last tag on.
+void outstanding_groups(Rank& rank) {
+  Loop loop(rank);
+  Net& net = rank.net();
+  Properties properties;
+  require_ok(net.properties(0, &properties), "getProperties");
+  const auto members = static_cast<std::size_t>(properties.max_receives);
+  constexpr std::size_t kGroups = nccl::kMaxRequests;
+  constexpr std::size_t kBytes = 512;
+  std::vector<void*> receives;
+  for (std::size_t i = 0; i < kGroups; ++i) {
+    std::vector<Receive> group;
+    for (std::size_t k = 0; k < members; ++k)
+      group.push_back({.data = loop.target.data() + (i * members + k) * kBytes,
+                       .capacity = kBytes,
+                       .tag = static_cast<int>(k),
+                       .handle = loop.received_in});
+    receives.push_back(receive_until_taken(net, loop.channel.recv, group));
+  }
+  std::vector<void*> sends;
+  for (std::size_t i = 0; i < kGroups; ++i)
+    for (std::size_t k = members; k-- != 0;) {
+      const std::size_t at = (i * members + k) * kBytes;
+      fill_pattern(loop.source.data() + at, kBytes, at);
+      sends.push_back(loop.post_send(at, kBytes - k, static_cast<int>(k)));
+    }
+  for (std::size_t i = 0; i < kGroups; ++i) {
+    std::array<int, 64> got{};
+    finish(net, receives[i], got.data(), "group " + std::to_string(i));
+    for (std::size_t k = 0; k < members; ++k) {
+      const std::size_t at = (i * members + k) * kBytes;
+      require(got[k] == static_cast<int>(kBytes - k), "a size of a group is wrong");
+      require(has_pattern(loop.target.data() + at, kBytes - k, at), "groups met out of order");
+    }
+  }
+  for (void* const send : sends)
+    finish(net, send, nullptr, "a send to a group");
+  loop.close();
+}
+
 // n receives of one group, sent in the opposite order, with the tags telling which is which.
 void grouped(Rank& rank) {
   Loop loop(rank);
@@ -212,6 +252,28 @@ void flush(Rank& rank) {
   loop.close();
 }
 
+// What ptrSupport does not name must be refused: NCCL would count on it.
+void device_memory(Rank& rank) {
+  Channel channel = rank.open_channel(0, 0, 0);
+  Net& net = rank.net();
+  Properties properties;
+  require_ok(net.properties(0, &properties), "getProperties");
+  Buffer buffer(65536);
+  void* handle = nullptr;
+  if ((properties.ptr_support & nccl::kPtrCuda) == 0) {
+    require(net.register_memory(channel.recv, buffer.data(), buffer.size(), &handle,
+                                nccl::kPtrCuda) != nccl::kSuccess,
+            "regMr took device memory, which ptrSupport does not name");
+    require(said().warnings > 0, "device memory was refused without a word");
+  }
+  if ((properties.ptr_support & nccl::kPtrDmaBuf) == 0)
+    require(
+        net.register_dma_buf(channel.recv, buffer.data(), buffer.size(), &handle) != nccl::kSuccess,
+        "regMrDmaBuf took memory, and ptrSupport does not name DMA-BUF");
+  rank.close(channel);
+  require_ok(net.finalize(), "finalize");
+}
+
 // NCCL's three buffers per connection, the same pages again and again, and a user's odd pieces.
 void registrations(Rank& rank) {
   Channel channel = rank.open_channel(0, 0, 0);
@@ -254,12 +316,17 @@ constexpr Case kCases[] = {
     {"early_send", "transfers", "a send before its receive leaves no stale request", 1, early_send},
     {"outstanding", "transfers", "32 requests each way are outstanding, and meet in order", 1,
      outstanding},
+    {"outstanding_groups", "transfers",
+     "32 groups of as many receives as maxRecvs are outstanding, and meet in order", 1,
+     outstanding_groups},
     {"grouped", "transfers", "grouped receives meet their sends by tag, in any order", 1, grouped},
     {"optional_completion", "transfers", "the request 0x1 on entry and NULL sizes are understood",
      1, optional_completion},
     {"oversize", "transfers", "a send longer than its receive is an error with a warning", 1,
      oversize},
     {"flush", "transfers", "iflush ends", 1, flush},
+    {"device_memory", "transfers", "memory of a kind that ptrSupport does not name is refused", 1,
+     device_memory},
     {"registrations", "transfers", "memory is registered often, in odd pieces and overlapping", 1,
      registrations},
 };

@@ -38,13 +38,22 @@ void enter_namespace(const std::string& name) {
   ::close(fd);
 }
 
+void set_environment(const RunOptions& options, int rank) {
+  const std::string own = std::to_string(rank) + ":";
+  for (const std::string& entry : options.environment)
+    ::putenv(::strdup(entry.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread yet
+  for (const std::string& entry : options.rank_environment)
+    if (entry.starts_with(own))
+      ::putenv(::strdup(entry.c_str() + own.size()));  // NOLINT(concurrency-mt-unsafe): the same
+}
+
 [[noreturn]] void run_rank(Arena& arena, const RunOptions& options, int rank, int silence,
                            const std::function<void(Rank&)>& body) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::dup2(silence, STDOUT_FILENO);
-  for (const std::string& entry : options.environment)
-    ::putenv(::strdup(entry.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread yet
+  set_environment(options, rank);
   show_log(options.is_log_shown);
+  std::this_thread::sleep_for(options.stagger * rank);
   int status = 1;
   // Never destroyed: after a failure connections are open, and the plugin must not be unloaded.
   auto* const me = new Rank(arena, rank, options.ranks, options.plugin, options.version);

@@ -116,8 +116,10 @@ struct RunOptions {
   std::string plugin;
   int version = 0;
   int ranks = 1;
-  std::vector<std::string> environment;  // "NAME=value"
+  std::vector<std::string> environment;       // "NAME=value"
+  std::vector<std::string> rank_environment;  // "RANK:NAME=value", of that rank alone
   std::vector<std::string> namespaces;   // of the network (ip netns), rank by rank; empty: this one
+  std::chrono::milliseconds stagger{0};  // each rank starts so much later than the one before
   std::chrono::seconds time_limit{60};
   bool is_log_shown = false;
   // A rank that is expected to die, or -1.
