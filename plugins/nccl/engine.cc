@@ -1,5 +1,6 @@
 #include "plugins/nccl/engine.h"
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
@@ -14,9 +15,13 @@ namespace spindrift::nccl {
 namespace {
 
 constexpr std::size_t kBatch = 64;
-// What a turn that finds nothing costs over UDP is a system call: so many calls share one.
-constexpr std::uint32_t kIdleTurnsUdp = 12;
-constexpr std::uint32_t kIdleTurnsShm = 1;
+// A turn that finds nothing may cost a system call, or several: this many calls share it.
+constexpr std::uint32_t kIdleCalls = 12;
+constexpr std::uint32_t kIdleCallsShm = 3;
+// After so many of them nothing seems to be near: no other is made before as much time has passed
+// as the last one took, up to kLongestPause if it was preempted.
+constexpr std::uint32_t kPatientTurns = 48;
+constexpr Duration kLongestPause = std::chrono::microseconds(5);
 constexpr std::uint32_t kTurnsPerEvents = 64;
 constexpr Duration kLinger = std::chrono::milliseconds(200);
 constexpr std::uint32_t kIndexBits = 16;  // of a link's number; the rest is its generation
@@ -110,11 +115,26 @@ std::size_t Engine::take_completions() {
 }
 
 void Engine::progress() {
-  if (idle_turns_to_skip_ != 0) {
-    --idle_turns_to_skip_;
+  if (idle_calls_to_skip_ != 0) {
+    --idle_calls_to_skip_;
     return;
   }
-  if (take_completions() == 0) idle_turns_to_skip_ = is_shm() ? kIdleTurnsShm : kIdleTurnsUdp;
+  const bool is_patient = idle_turns_ >= kPatientTurns && !is_shm();
+  const Time begin = is_patient ? endpoint_->now() : Time{};
+  if (is_patient && begin < next_turn_) {
+    idle_calls_to_skip_ = kIdleCalls;
+    return;
+  }
+  if (take_completions() == 0) {
+    ++idle_turns_;
+    idle_calls_to_skip_ = is_shm() ? kIdleCallsShm : kIdleCalls;
+    if (is_patient) {
+      const Time end = endpoint_->now();
+      next_turn_ = end + std::min(end - begin, kLongestPause);
+    }
+  } else {
+    idle_turns_ = 0;
+  }
   if (has_trouble_ || turns_to_events_ == 0) {
     has_trouble_ = false;
     turns_to_events_ = kTurnsPerEvents;

@@ -69,7 +69,11 @@ class Engine {
   // One turn, and whatever came goes to its link. Cheap when there is nothing to do.
   void progress();
   // The next progress() makes a turn, however idle it has been.
-  void expect_news() { idle_turns_to_skip_ = 0; }
+  void expect_news() {
+    idle_calls_to_skip_ = 0;
+    idle_turns_ = 0;
+    next_turn_ = Time{};
+  }
   // A turn in any case, and the news of connections.
   void progress_now();
 
@@ -134,7 +138,9 @@ class Engine {
   std::string name_;
   const std::uint64_t shm_id_;
   std::uint32_t forks_ = 0;
-  std::uint32_t idle_turns_to_skip_ = 0;
+  std::uint32_t idle_calls_to_skip_ = 0;
+  std::uint32_t idle_turns_ = 0;  // one after the other that found nothing
+  Time next_turn_{};
   std::uint32_t turns_to_events_ = 0;
   bool has_trouble_ = false;  // work has failed since the last look at events
   std::uint32_t next_generation_ = 0;
