@@ -5,7 +5,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${1:-}" != --inside ]; then
-  "$here/../vm/run_in_vm.sh" --with rdma --timeout 1500 "$0" --inside "$@"
+  "$here/../vm/run_in_vm.sh" --with rdma --timeout 2400 "$0" --inside "$@"
   status=$?
   if [ $status = 125 ]; then
     echo "NOT TESTED: RDMA devices need a virtual machine, and there is none" >&2
@@ -21,10 +21,13 @@ cable=()
 for rank in 0 1 2 3; do cable+=(--rank-env "$rank:SPINDRIFT_NCCL_IFNAME=rxe$((rank % 2))"); done
 failures=0
 
-# Everything, by the version that NCCL 2.28 takes; then what differs between versions.
-"${check[@]}" "${cable[@]}" --versions 11 || failures=$((failures + 1))
-"${check[@]}" "${cable[@]}" --versions 12,10,9,8,7,6 \
-  --case loading,connecting,transfers,ring,ll,killed || failures=$((failures + 1))
+# By the version that NCCL 2.28 takes everything but what makes dozens of connections, which takes minutes in
+# emulation; then what differs between versions.
+"${check[@]}" "${cable[@]}" --versions 11 \
+  --case loading,connect_self,connect_early,accept_nobody,strangers,slow_connect,transfers,patterns \
+  --case abort,killed,stopped,close_stopped || failures=$((failures + 1))
+"${check[@]}" "${cable[@]}" --versions 12,10,9,8,7,6 --case reload,sizes,grouped,ring,killed ||
+  failures=$((failures + 1))
 
 # Without filters both devices are there, and become one; each carries some of the bytes.
 said=$("${check[@]}" --versions 12 --case properties,merged --verbose 2>&1) || {
