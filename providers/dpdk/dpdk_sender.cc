@@ -100,8 +100,7 @@ std::size_t DpdkSender::reserve(std::span<const std::unique_ptr<PortUse>> uses,
   const std::size_t count = fill_stash(wanted) ? wanted : stashed_;
   for (std::size_t i = 0; i < count; ++i) {
     TxPacket& packet = out[i];
-    packet.header = {static_cast<std::byte*>(stash_[i]->buf_addr) + kHeaderOffset,
-                     kMaxHeaderBytes};
+    packet.header = {static_cast<std::byte*>(stash_[i]->buf_addr) + kHeaderOffset, kMaxHeaderBytes};
     packet.to = nullptr;
     packet.rail = 0;
     packet.entropy = 0;
