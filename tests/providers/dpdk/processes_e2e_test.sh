@@ -179,7 +179,12 @@ count_calls() {
   SPINDRIFT_HOST_ID=far "$tool" perf dpdk://10.0.0.1 --device "$(address "$far" 10.0.0.2/24)" \
     --op write --size 1M -D 4 >"$out/client" 2>&1 &
   client=$!
-  sleep 2
+  # It says where it is once it is connected, which takes seconds where processors are busy.
+  for _ in $(seq 200); do
+    grep "Local address" "$out/client" >/dev/null 2>&1 && break
+    sleep 0.05
+  done
+  sleep 1
   frames=$(cat $sent 2>/dev/null || echo 0)
   timeout -s INT 1 strace -c -o "$out/calls" -p $client 2>/dev/null
   frames=$(($(cat $sent 2>/dev/null || echo 0) - frames))
