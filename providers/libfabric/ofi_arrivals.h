@@ -26,6 +26,11 @@ class OfiArrivals {
       ++arrived_;
     return true;
   }
+  // Whether that number has come before. Asked where messages may come twice.
+  bool has_had(std::uint32_t number) const {
+    if (static_cast<std::int32_t>(number - arrived_) < 0) return true;
+    return number - released_ < window_ && slots_[number & (slots_.size() - 1)] != nullptr;
+  }
   // How many have arrived without a gap, and how many of these were handed out and released, ever.
   std::uint32_t arrived() const { return arrived_; }
   std::uint32_t released() const { return released_; }
@@ -33,6 +38,7 @@ class OfiArrivals {
   bool has_next() const { return next_ != arrived_; }
   // The next one; it stays until it is released.
   Item take() { return at(next_++); }
+  Item oldest_held() const { return slots_[released_ & (slots_.size() - 1)]; }
   // The oldest that was handed out.
   Item release() {
     Item& slot = at(released_++);

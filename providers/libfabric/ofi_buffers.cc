@@ -1,5 +1,6 @@
 #include "providers/libfabric/ofi_buffers.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -13,17 +14,17 @@ constexpr std::size_t kStride = (kOfiBufferBytes + kLine - 1) / kLine * kLine;
 
 OfiBufferPool::~OfiBufferPool() {
   for (Slab& slab : slabs_) {
-    slab.mr.reset();
+    slab.registration.reset();
     ::munmap(slab.bytes.data(), slab.bytes.size());
   }
 }
 
 void OfiBufferPool::unregister() {
   for (Slab& slab : slabs_)
-    slab.mr.reset();
+    if (slab.registration) slab.registration->release();
 }
 
-Status OfiBufferPool::add(std::size_t count, const OfiDevice& device) {
+Status OfiBufferPool::add(std::size_t count, const OfiRails& rails) {
   if (count == 0) return ok_status();
   Slab slab;
   const std::size_t bytes = count * kStride;
@@ -35,16 +36,17 @@ Status OfiBufferPool::add(std::size_t count, const OfiDevice& device) {
   slab.bytes = {static_cast<std::byte*>(at), bytes};
   slabs_.push_back(std::move(slab));
   Slab& kept = slabs_.back();
-  void* descriptor = nullptr;
-  if (device.traits().needs_local_keys) {
-    auto mr = memory_.register_own(kept.bytes, access_);
-    if (!mr.ok()) {
+  const bool needs_keys = std::any_of(rails.begin(), rails.end(), [](const OfiRail& rail) {
+    return rail.device->traits().needs_local_keys;
+  });
+  if (needs_keys) {
+    auto made = memory_.register_own(kept.bytes, access_);
+    if (!made.ok()) {
       ::munmap(at, bytes);
       slabs_.pop_back();
-      return mr.error();
+      return made.error();
     }
-    kept.mr = std::move(mr).value();
-    descriptor = fi_mr_desc(kept.mr.get());
+    kept.registration = std::make_unique<OfiRegistration>(std::move(made).value());
   }
   kept.buffers = std::make_unique<OfiBuffer[]>(count);
   free_.reserve(total_ + count);
@@ -52,7 +54,7 @@ Status OfiBufferPool::add(std::size_t count, const OfiDevice& device) {
     OfiBuffer& buffer = kept.buffers[i];
     buffer.kind = kind_;
     buffer.bytes = kept.bytes.data() + i * kStride;
-    buffer.descriptor = descriptor;
+    buffer.registration = kept.registration.get();
     free_.push_back(&buffer);
   }
   total_ += count;

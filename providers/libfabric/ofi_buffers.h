@@ -8,6 +8,8 @@
 #include <rdma/fabric.h>
 #include <sys/mman.h>
 
+#include "spindrift/types.h"
+
 #include "providers/libfabric/ofi_memory.h"
 #include "providers/libfabric/ofi_message.h"
 
@@ -25,9 +27,18 @@ struct OfiOperation {
 // Room for one message, on its way in or out.
 struct OfiBuffer : OfiOperation {
   std::byte* bytes = nullptr;
-  void* descriptor = nullptr;
-  std::uint32_t filled = 0;  // of a message that has arrived
-  OfiPeer* peer = nullptr;   // it goes to
+  const OfiRegistration* registration = nullptr;  // null: libfabric needs none
+  std::uint32_t filled = 0;                       // of a message
+  std::uint8_t rail = 0;      // that it was handed to; of one that leaves: the peer's lane
+  bool is_under_way = false;  // on its way out: libfabric has it
+  bool is_kept = false;       // ... it is in its peer's list of those that may have to go again
+  OfiPeer* peer = nullptr;    // it goes to
+  std::uint32_t number = 0;   // is_kept: of the message
+  Time sent{};                // is_kept: last
+
+  void* descriptor() const {
+    return registration == nullptr ? nullptr : registration->descriptor(rail);
+  }
 };
 
 // Buffers that lie in a few large pieces of registered memory, kept for ever.
@@ -40,7 +51,7 @@ class OfiBufferPool {
   OfiBufferPool& operator=(const OfiBufferPool&) = delete;
   ~OfiBufferPool();
 
-  Status add(std::size_t count, const OfiDevice& device);
+  Status add(std::size_t count, const OfiRails& rails);
   // Before the endpoint that it is bound to is closed; the memory stays.
   void unregister();
   std::size_t total() const { return total_; }
@@ -56,7 +67,7 @@ class OfiBufferPool {
  private:
   struct Slab {
     std::span<std::byte> bytes{};
-    FiOwner<fid_mr> mr{};
+    std::unique_ptr<OfiRegistration> registration{};
     std::unique_ptr<OfiBuffer[]> buffers{};
   };
   OfiMemory& memory_;

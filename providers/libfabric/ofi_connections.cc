@@ -21,7 +21,7 @@ constexpr std::uint32_t kTurnsBetweenLooks = 256;
 constexpr std::uint32_t kMostCallers = 1024;  // that have not said what they want
 constexpr Duration kSilentCaller = std::chrono::seconds(5);
 constexpr std::uint64_t kListenerMark = 1ULL << 32;  // in what epoll says
-constexpr std::size_t kGatesAtOnce = 64;
+constexpr std::uint32_t kTurnsInTrouble = 16;
 
 Error refused(const char* what) {
   return Error(ErrorCode::kIo, std::string(what) + ": " + std::system_category().message(errno));
@@ -37,40 +37,6 @@ Status OfiFabric::watch(int fd, std::uint64_t what, bool for_writing) {
       (errno != EEXIST || ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0))
     return refused("epoll_ctl");
   return ok_status();
-}
-
-// The first address that listens or is called decides which of libfabric's offers it is, unless
-// the endpoint's own address did.
-Status OfiFabric::open_device(const OfiAddress& address, const NetAddress& source) {
-  if (device_ != nullptr) return ok_status();
-  OfiWish wish{.provider = options_.provider, .domain = options_.domain, .source = source};
-  if (wish.provider.empty()) wish.provider = address.provider;
-  auto device = OfiDevice::open(wish);
-  if (!device.ok()) return device.error();
-  const OfiTraits& traits = device.value()->traits();
-  if (traits.max_message < kOfiBufferBytes)
-    return Error(ErrorCode::kUnsupported, "libfabric provider " + device.value()->provider() +
-                                              " carries messages of " +
-                                              std::to_string(traits.max_message) + " bytes; " +
-                                              std::to_string(kOfiBufferBytes) + " are needed");
-  const int fd = device.value()->wait_fd();
-  if (fd >= 0)
-    if (const Status watched = watch(fd, kListenerMark - 1, false); !watched.ok()) return watched;
-  device_ = std::move(device).value();
-  if (!traits.can_read) caps_.max_read_bytes = 0;
-  caps_.max_read_local = static_cast<std::uint16_t>(std::min(traits.max_local, kMaxSge));
-  caps_.max_read_remote = static_cast<std::uint16_t>(std::min(traits.max_remote, kMaxSge));
-  const Status attached = memory_.attach(*device_);
-  if (!attached.ok()) device_.reset();
-  return attached;
-}
-
-Status OfiFabric::check_provider(const OfiAddress& address, std::string_view text) const {
-  const std::string ours = device_ != nullptr ? device_->provider() : options_.provider;
-  if (address.provider.empty() || ours.empty() || address.provider == ours) return ok_status();
-  return Error(ErrorCode::kInvalidArgument, "ofi://" + std::string(text) +
-                                                ": this endpoint uses libfabric's provider " +
-                                                ours + ", which reaches only its like");
 }
 
 Result<OfiPeer*> OfiFabric::take_peer(UniqueFd socket) {
@@ -96,43 +62,6 @@ Result<OfiPeer*> OfiFabric::take_peer(UniqueFd socket) {
   return &peer;
 }
 
-// Room for its messages, and what they are kept in.
-Status OfiFabric::grant_room(OfiPeer& peer) {
-  const std::size_t wanted = options_.buffers + kShownRoom;
-  const std::size_t needed = receives_granted_ + wanted;
-  if (needed > receive_pool_.total())
-    if (const Status added = receive_pool_.add(needed - receive_pool_.total(), *device_);
-        !added.ok())
-      return added;
-  receives_granted_ = needed;
-  peer.has_grant = true;
-  peer.arrivals.emplace(options_.buffers);
-  fill_receive_queue();
-  if (!broken_.empty()) return Error(ErrorCode::kIo, broken_);
-  return device_->traits().can_read ? take_gate(peer) : ok_status();
-}
-
-Status OfiFabric::take_gate(OfiPeer& peer) {
-  if (free_gates_.empty()) {
-    GateSlab slab;
-    slab.cells = std::make_unique<OfiGateCell[]>(kGatesAtOnce);
-    const std::span cells(slab.cells.get(), kGatesAtOnce);
-    auto mr = memory_.register_own(std::as_writable_bytes(cells), FI_READ | FI_REMOTE_READ);
-    if (!mr.ok()) return mr.error();
-    slab.mr = std::move(mr).value();
-    for (std::uint32_t i = 0; i < kGatesAtOnce; ++i)
-      free_gates_.push_back({.slab = static_cast<std::uint32_t>(gates_.size()), .cell = i});
-    gates_.push_back(std::move(slab));
-  }
-  peer.gate_place = free_gates_.back();
-  free_gates_.pop_back();
-  GateSlab& slab = gates_[peer.gate_place.slab];
-  peer.gate = &slab.cells[peer.gate_place.cell];
-  peer.gate->own = peer.own_name;
-  peer.gate_descriptor = device_->traits().needs_local_keys ? fi_mr_desc(slab.mr.get()) : nullptr;
-  return ok_status();
-}
-
 OfiGreeting OfiFabric::greeting(const OfiPeer& peer, OfiGreetingKind kind,
                                 std::span<const std::byte> hello) const {
   OfiGreeting out;
@@ -140,20 +69,19 @@ OfiGreeting OfiFabric::greeting(const OfiPeer& peer, OfiGreetingKind kind,
   out.process = static_cast<std::uint32_t>(::getpid());
   out.connection = peer.own_name;
   out.buffers = options_.buffers;
-  if (peer.gate != nullptr) {
-    const GateSlab& slab = gates_[peer.gate_place.slab];
-    const auto* own = reinterpret_cast<const std::byte*>(&peer.gate->own);
-    const auto* first = reinterpret_cast<const std::byte*>(slab.cells.get());
-    out.gate_address = memory_.remote_address(first) + static_cast<std::uint64_t>(own - first);
-    out.gate_key = fi_mr_key(slab.mr.get());
-    out.reads = 1;
-  }
   out.lanes = peer.reach.lanes;
   out.messages_sent = peer.room.sent();
   out.words = peer.shows.words;
-  if (device_ != nullptr) {
-    out.set_provider(device_->provider());
-    out.set_address(device_->name());
+  if (!rails_.empty()) out.set_provider(first_device().provider());
+  out.rails = static_cast<std::uint16_t>(rails_.size());
+  out.reads = peer.gate != nullptr ? 1 : 0;
+  for (std::size_t i = 0; i < rails_.size(); ++i) {
+    OfiRailCard& card = out.rail[i];
+    card.set_address(rails_[i].device->name());
+    if (peer.gate == nullptr) continue;
+    const OfiRemoteMemory& slab = gates_[peer.gate_place.slab].registration.remote(i);
+    card.gate_address = slab.address + peer.gate_place.cell * sizeof(OfiGateCell);
+    card.gate_key = slab.key;
   }
   out.set_hello(hello);
   return out;
@@ -171,7 +99,7 @@ Result<FabricPeer> OfiFabric::connect(std::string_view text, std::span<const std
   const NetAddress host = *address.value().host;
   const auto source = source_towards(host);
   if (!source.ok()) return source.error();
-  if (const Status opened = open_device(address.value(), source.value()); !opened.ok())
+  if (const Status opened = open_rails(address.value(), source.value()); !opened.ok())
     return opened.error();
   if (!broken_.empty()) return Error(ErrorCode::kIo, broken_);
   auto socket = connect_tcp(host);
@@ -200,24 +128,32 @@ Status OfiFabric::take_other_side(OfiPeer& peer, const OfiGreeting& theirs) {
                                               std::to_string(kOfiVersion) +
                                               "; update the older one");
   const std::string provider(theirs.provider.data());
-  if (provider != device_->provider())
+  if (provider != first_device().provider())
     return Error(ErrorCode::kUnsupported, "it uses libfabric's provider " + printable(provider) +
-                                              ", this side " + device_->provider() +
+                                              ", this side " + first_device().provider() +
                                               "; both need the same");
-  if (theirs.buffers < 8 || theirs.buffers > 65536 || theirs.connection == 0 ||
-      !device_->may_be_name(theirs.address_span()))
+  if (theirs.buffers < 8 || theirs.buffers > 65536 || theirs.connection == 0 || theirs.rails == 0)
     return Error(ErrorCode::kInvalidArgument, "it says of itself what no version says");
-  const auto to = device_->add_peer(theirs.address_span());
-  if (!to.ok()) return to.error();
-  peer.to = to.value();
-  peer.name.assign(theirs.address_span().begin(), theirs.address_span().end());
   peer.their_name = theirs.connection;
   peer.room.open(options_.buffers, theirs.buffers);
   peer.offers_memory = theirs.reads == 1;
-  peer.reach.lanes =
-      std::clamp<std::uint16_t>(std::min(peer.reach.lanes, theirs.lanes), 1, caps_.max_lanes);
-  peer.their_gate = theirs.gate_address;
-  peer.their_gate_key = theirs.gate_key;
+  const std::size_t lanes = std::min({std::size_t{peer.reach.lanes}, std::size_t{theirs.lanes},
+                                      std::size_t{theirs.rails}, rails_.size()});
+  peer.lanes = std::vector<OfiLane>(std::max<std::size_t>(lanes, 1));
+  peer.reach.lanes = static_cast<std::uint16_t>(peer.lanes.size());
+  for (std::size_t i = 0; i < peer.lanes.size(); ++i) {
+    const OfiRailCard& card = theirs.rail[i];
+    OfiDevice& device = *rails_[i].device;
+    OfiLane& lane = peer.lanes[i];
+    if (!device.may_be_name(card.address_span()))
+      return Error(ErrorCode::kInvalidArgument, "it says of itself what no version says");
+    const auto to = device.add_peer(card.address_span());
+    if (!to.ok()) return to.error();
+    lane.to = to.value();
+    lane.name.assign(card.address_span().begin(), card.address_span().end());
+    lane.their_gate = card.gate_address;
+    lane.their_gate_key = card.gate_key;
+  }
   return ok_status();
 }
 
@@ -262,8 +198,8 @@ void OfiFabric::on_dialed(OfiPeer& peer) {
 }
 
 Status OfiFabric::on_call(OfiPeer& peer, const OfiGreeting& call) {
-  if (device_ == nullptr || !broken_.empty())
-    return Error(ErrorCode::kUnavailable, device_ == nullptr ? "it is not ready" : broken_);
+  if (rails_.empty() || !broken_.empty())
+    return Error(ErrorCode::kUnavailable, rails_.empty() ? "it is not ready" : broken_);
   peer.call = call;
   peer.process = call.process;
   peer.phase = OfiPeer::Phase::kAsking;
@@ -298,19 +234,35 @@ void OfiFabric::on_answer(OfiPeer& peer, const OfiGreeting& answer) {
   tell(std::move(event));
 }
 
-// Whether we can read its memory is found out by doing it.
+// Whether we can read its memory, and by which lanes, is found out by doing it.
 void OfiFabric::try_out(OfiPeer& peer) {
-  peer.is_trying = peer.gate != nullptr && peer.offers_memory;
-  if (peer.is_trying)
-    look_at_gate(peer);
-  else
+  if (peer.gate == nullptr || !peer.offers_memory) {
     on_tried(peer, false);
+    return;
+  }
+  for (OfiLane& lane : peer.lanes) {
+    lane.retry_at = now();
+    if (!peer.has_tried) look_at_gate(peer, lane);
+  }
+}
+
+void OfiFabric::on_lane_tried(OfiPeer& peer, OfiLane& lane, bool has_read) {
+  if (has_read)
+    lane.state = OfiLane::State::kUp;
+  else if (peer.has_several_lanes())
+    fail_lane(peer, lane, "the peer's memory could not be read while the two connected");
+  else
+    lane.state = OfiLane::State::kDown;
+  const auto is_tried = [](const OfiLane& one) { return one.state == OfiLane::State::kTrying; };
+  if (std::any_of(peer.lanes.begin(), peer.lanes.end(), is_tried)) return;
+  on_tried(peer, std::any_of(peer.lanes.begin(), peer.lanes.end(),
+                             [](const OfiLane& one) { return one.is_up(); }));
 }
 
 void OfiFabric::on_tried(OfiPeer& peer, bool has_read) {
-  peer.is_trying = false;
   peer.has_tried = true;
   peer.reach.reads_peer = has_read;
+  if (peer.has_several_lanes() && !peer.lanes.front().is_up()) change_message_lane(peer);
   peer.shows_anew = true;
   make_owing(peer);
 }
@@ -371,6 +323,17 @@ void OfiFabric::on_greeting(OfiPeer& peer, const OfiGreeting& theirs) {
   lose(peer, "it said on its TCP connection what does not belong there");
 }
 
+namespace {
+
+// Its TCP connection was cut, which takes one network; it is reached by another one.
+bool lives_without_talk(const OfiPeer& peer) {
+  return peer.phase == OfiPeer::Phase::kOpen && peer.has_several_lanes() &&
+         std::any_of(peer.lanes.begin(), peer.lanes.end(),
+                     [](const OfiLane& lane) { return lane.is_up(); });
+}
+
+}  // namespace
+
 void OfiFabric::look_at_peer(OfiPeer& peer) {
   if (peer.phase == OfiPeer::Phase::kDialing) on_dialed(peer);
   const std::uint32_t index = peer.id.value;
@@ -389,6 +352,11 @@ void OfiFabric::look_at_peer(OfiPeer& peer) {
         lose(peer, "it said on its TCP connection what does not belong there");
         break;
       case OfiTalk::Got::kEnd:
+        if (!peer.talk.trouble().empty() && lives_without_talk(peer)) {
+          peer.talk.close();
+          peer.is_mute = true;
+          return;
+        }
         lose(peer, peer.talk.trouble().empty()
                        ? "its end of the connection was closed without farewell: it was killed, "
                          "crashed or has exited"
@@ -427,8 +395,8 @@ void OfiFabric::drop_silent_callers() {
 
 void OfiFabric::look_at_sockets() {
   if (--turns_to_look_ != 0) return;
-  const bool is_idle = device_ == nullptr || receives_granted_ == 0 || opening_ != 0;
-  turns_to_look_ = is_idle ? 1 : kTurnsBetweenLooks;
+  const bool is_idle = rails_.empty() || receives_granted_ == 0 || opening_ != 0;
+  turns_to_look_ = is_idle ? 1 : troubles_ != 0 ? kTurnsInTrouble : kTurnsBetweenLooks;
   std::array<epoll_event, 64> ready;
   const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -439,7 +407,7 @@ void OfiFabric::look_at_sockets() {
       look_at_peer(*peers_[what]);
   }
   if (opening_ != 0 && count == 0) drop_silent_callers();
-  watch_reads();
+  watch_lanes();
 }
 
 std::size_t OfiFabric::poll_events(std::span<FabricEvent> out) {

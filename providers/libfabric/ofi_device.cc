@@ -59,15 +59,22 @@ bool has_ip_addresses(const fi_info& info) {
          info.addr_format == FI_SOCKADDR_IN6;
 }
 
+bool is_of_family(const fi_info& info, std::uint8_t family) {
+  if (family == 0 || !has_ip_addresses(info) || info.src_addr == nullptr) return true;
+  const int kind = static_cast<const sockaddr*>(info.src_addr)->sa_family;
+  return kind == (family == 6 ? AF_INET6 : AF_INET);
+}
+
 // The first of its offers, of the domain that is wanted: some providers do not look at that.
-FiInfo ask(const fi_info& hints) {
+FiInfo ask(const fi_info& hints, std::uint8_t family) {
   fi_info* found = nullptr;
   if (fi_getinfo(kApi, nullptr, nullptr, 0, &hints, &found) != 0) return nullptr;
   FiInfo all(found);
   const char* const domain = hints.domain_attr->name;
   if (domain == nullptr) return all;
   for (const fi_info* one = found; one != nullptr; one = one->next)
-    if (std::strcmp(one->domain_attr->name, domain) == 0) return FiInfo(fi_dupinfo(one));
+    if (std::strcmp(one->domain_attr->name, domain) == 0 && is_of_family(*one, family))
+      return FiInfo(fi_dupinfo(one));
   return nullptr;
 }
 
@@ -76,11 +83,11 @@ FiInfo ask_for(const OfiWish& wish) {
   for (const std::uint64_t capabilities :
        {std::uint64_t{FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ}, std::uint64_t{FI_MSG}}) {
     const FiInfo hints = make_hints(wish, capabilities);
-    FiInfo any = ask(*hints);
+    FiInfo any = ask(*hints, wish.family);
     if (any == nullptr) continue;
     if (!wish.source.is_set() || !has_ip_addresses(*any)) return any;
     set_source(*hints, wish.source);
-    FiInfo there = ask(*hints);
+    FiInfo there = ask(*hints, wish.family);
     // The two sides may meet on another network than the one that moves their bytes.
     return there != nullptr ? std::move(there) : std::move(any);
   }
@@ -93,7 +100,7 @@ std::string what_there_is() {
   hints->mode = ~0ULL;
   hints->domain_attr->mode = ~0ULL;
   hints->domain_attr->mr_mode = kMemoryModes;
-  const FiInfo found = ask(*hints);
+  const FiInfo found = ask(*hints, 0);
   std::vector<std::string> names;
   for (const fi_info* one = found.get(); one != nullptr; one = one->next) {
     const std::string name =

@@ -37,6 +37,8 @@ struct OfiWish {
   std::string provider{};  // empty: the first that it lists
   std::string domain{};    // empty: likewise
   NetAddress source{};     // of this host, where the provider has IP addresses; unset: any
+  // Where the provider has IP addresses: 4 or 6; 0: any. Only with a domain.
+  std::uint8_t family = 0;
 };
 
 // The first offer that Spindrift can use. kUnsupported, with what libfabric does offer.
@@ -67,10 +69,12 @@ class OfiDevice {
   const fi_info& info() const { return *info_; }
   const OfiTraits& traits() const { return traits_; }
   std::string provider() const { return info_->fabric_attr->prov_name; }
+  std::string domain_name() const { return info_->domain_attr->name; }
   fid_domain* domain() const { return domain_.get(); }
   fid_ep* endpoint() const { return endpoint_.get(); }
   // Reads begin at an endpoint of their own: closing it is the one way to stop them that every
   // provider has, and messages go on.
+  // Null where it could not be renewed.
   fid_ep* reader() const { return reader_.get(); }
   // Nothing that was begun at the old one lands any more.
   Status renew_reader();

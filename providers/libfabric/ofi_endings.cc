@@ -1,6 +1,7 @@
 // How connections of the libfabric fabric end.
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "providers/libfabric/ofi_host.h"
 
@@ -63,7 +64,7 @@ void OfiFabric::leave(OfiPeer& peer) {
   peer.is_dropped = true;
   if (peer.gate != nullptr) {
     // Before anything else: what the peer reads from now on, it will not take for ours.
-    std::atomic_ref(peer.gate->own).store(0, std::memory_order_seq_cst);
+    std::atomic_ref(peer.gate->own.name).store(0, std::memory_order_seq_cst);
     end_reads_of(peer);
   }
   if (peer.has_met() && !peer.is_gone)
@@ -81,6 +82,9 @@ void OfiFabric::leave(OfiPeer& peer) {
   }
   while (!peer.reads.empty())
     finish_read(*peer.reads.back(), FabricCompletion::Fault::kLost);
+  forget_kept(peer, peer.room.sent());
+  for (OfiLane& lane : peer.lanes)
+    if (std::exchange(lane.is_trouble, false)) --troubles_;
   if (peer.arrivals)
     peer.arrivals->clear([this](OfiBuffer* buffer) { receive_pool_.give_back(buffer); });
   if (peer.has_grant) receives_granted_ -= options_.buffers + kShownRoom;
@@ -92,7 +96,9 @@ void OfiFabric::leave(OfiPeer& peer) {
 void OfiFabric::free_if_done(OfiPeer& peer) {
   if (peer.sends_under_way != 0) return;
   --leaving_;
-  if (peer.to != FI_ADDR_UNSPEC) device_->remove_peer(peer.name, peer.to);
+  for (std::size_t i = 0; i < peer.lanes.size(); ++i)
+    if (peer.lanes[i].to != FI_ADDR_UNSPEC)
+      rails_[i].device->remove_peer(peer.lanes[i].name, peer.lanes[i].to);
   if (peer.gate != nullptr) free_gates_.push_back(peer.gate_place);
   const std::uint32_t index = peer.id.value;
   peers_[index].reset();

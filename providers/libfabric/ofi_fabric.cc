@@ -18,8 +18,6 @@ constexpr std::size_t kReadsAtOnce = 256;
 constexpr std::uint32_t kLargestRead = 1U << 20U;
 // One operation of libfabric costs far more than the engine's own part of it.
 constexpr std::uint32_t kReadChunk = 256U << 10U;
-// libfabric has one way to a peer, which may be many: who sprays does it below.
-constexpr std::uint16_t kLanes = 1;
 constexpr std::uint32_t kMostHeld = 32;
 constexpr int kLooksBeforeSleep = 4;
 constexpr std::uint64_t kTimerMark = (1ULL << 32) - 2;
@@ -43,7 +41,8 @@ OfiFabric::OfiFabric(const OfiOptions& options)
   caps_.read_chunk_bytes = kReadChunk;
   caps_.max_read_remote = 1;
   caps_.max_held = kMostHeld;
-  caps_.max_lanes = kLanes;
+  // A domain has one way to a peer, which may be many: who sprays does it below.
+  caps_.max_lanes = static_cast<std::uint16_t>(std::max<std::size_t>(options.domains.size(), 1));
   for (std::size_t i = 0; i < kReadsAtOnce; ++i) {
     read_records_[i].kind = OfiOperation::Kind::kRead;
     free_reads_.push_back(&read_records_[i]);
@@ -54,14 +53,17 @@ OfiFabric::~OfiFabric() {
   for (const auto& peer : peers_)
     if (peer && peer->phase != OfiPeer::Phase::kLeaving) leave(*peer);
   const Time limit = now() + kFarewellsTake;
-  while (device_ != nullptr && leaving_ != 0 && broken_.empty() && now() < limit)
+  while (!rails_.empty() && leaving_ != 0 && broken_.empty() && now() < limit)
     take_completions();
-  if (device_ == nullptr) return;
-  if (device_->traits().binds_to_endpoint) {
+  const bool is_bound = std::any_of(rails_.begin(), rails_.end(), [](const OfiRail& rail) {
+    return rail.device->traits().binds_to_endpoint;
+  });
+  if (is_bound) {
     receive_pool_.unregister();
     send_pool_.unregister();
   }
-  device_->close_endpoints();
+  for (const OfiRail& rail : rails_)
+    rail.device->close_endpoints();
 }
 
 Status OfiFabric::open() {
@@ -73,9 +75,13 @@ Status OfiFabric::open() {
                      std::system_category().message(errno));
   if (const Status watched = watch(timer_.get(), kTimerMark, false); !watched.ok()) return watched;
   // Who says what it wants hears at once when there is no such thing.
-  const auto offer = find_offer({.provider = options_.provider, .domain = options_.domain});
-  if (!offer.ok()) return offer.error();
-  if (!traits_of(*offer.value()).can_read) caps_.max_read_bytes = 0;
+  std::vector<std::string> domains = options_.domains;
+  if (domains.empty()) domains.emplace_back();
+  for (const std::string& domain : domains) {
+    const auto offer = find_offer({.provider = options_.provider, .domain = domain});
+    if (!offer.ok()) return offer.error();
+    if (!traits_of(*offer.value()).can_read) caps_.max_read_bytes = 0;
+  }
   return ok_status();
 }
 
@@ -99,7 +105,7 @@ Result<std::uint16_t> OfiFabric::add_address(std::string_view text) {
   // Any: a free port, on the network that the provider uses.
   NetAddress host = address.value().host.value_or(NetAddress{.family = 4});
   const NetAddress source = host.is_wildcard() ? NetAddress{} : host;
-  if (const Status opened = open_device(address.value(), source); !opened.ok())
+  if (const Status opened = open_rails(address.value(), source); !opened.ok())
     return opened.error();
   auto socket = listen_tcp(host);
   if (!socket.ok()) return socket.error();
@@ -109,24 +115,44 @@ Result<std::uint16_t> OfiFabric::add_address(std::string_view text) {
     return watched.error();
   host.port = bound_address(socket.value().get()).port;
   if (host.is_wildcard()) {
-    NetAddress named = device_->own_address();
+    NetAddress named = first_device().own_address();
     if (!named.is_set()) named = any_own_address(host.family);
     named.port = host.port;
     host = named;
   }
   listeners_.push_back({.socket = std::move(socket).value()});
-  names_.push_back(device_->provider() + "@" + host.to_string());
+  names_.push_back(first_device().provider() + "@" + host.to_string());
   return index;
 }
 
-std::string OfiFabric::describe_lane(FabricPeer /*peer*/, std::uint16_t lane) const {
-  return "lane " + std::to_string(lane) + " (libfabric " + device_->provider() + ", domain " +
-         device_->info().domain_attr->name + ")";
+std::string OfiFabric::describe_lane(FabricPeer id, std::uint16_t number) const {
+  const OfiPeer& peer = *peers_[id.value];
+  std::string out = "lane " + std::to_string(number);
+  if (number >= rails_.size()) return out;
+  const OfiDevice& device = *rails_[number].device;
+  out += " (libfabric " + device.provider() + ", domain " + device.domain_name();
+  if (number < peer.lanes.size() && !peer.lanes[number].trouble.empty())
+    out += ", down: " + peer.lanes[number].trouble;
+  return out + ")";
+}
+
+RemoteSpan OfiFabric::offer(FabricPeer id, const Sge& piece) {
+  OfiPeer& peer = *peers_[id.value];
+  if (!peer.has_several_lanes()) return memory_.offer(piece);
+  const OfiMemory::Region* const region = memory_.find(piece.region);
+  if (region == nullptr || !tell_region(peer, *region)) return {};
+  return {.address = static_cast<std::uint64_t>(piece.data - region->bytes.data()),
+          .key = region->slot | std::uint64_t{region->generation} << 32,
+          .bytes = piece.bytes};
 }
 
 std::size_t OfiFabric::post(std::span<const FabricOp> ops) {
   std::size_t taken = 0;
   OfiPeer* reader = nullptr;
+  const auto look_at_gates = [this, &reader] {
+    for (OfiLane& lane : reader->lanes)
+      if (first_device().traits().reads_in_order) look_at_gate(*reader, lane);
+  };
   for (const FabricOp& op : ops) {
     OfiPeer& peer = *peers_[op.peer.value];
     const bool is_read = op.kind == FabricOp::Kind::kRead;
@@ -135,25 +161,31 @@ std::size_t OfiFabric::post(std::span<const FabricOp> ops) {
     if (!begin() && (take_completions() == 0 || !begin())) break;
     ++taken;
     if (!is_read) continue;
-    if (reader != nullptr && reader != &peer) look_at_gate(*reader);
+    if (reader != nullptr && reader != &peer) look_at_gates();
     reader = &peer;
   }
-  if (reader != nullptr && device_->traits().reads_in_order) look_at_gate(*reader);
+  if (reader != nullptr) look_at_gates();
   return taken;
 }
 
 // Whether libfabric has nothing for us. Looked at more than once: what a provider does while it is
 // asked may wake its descriptor with nothing behind it.
-bool OfiFabric::is_quiet() {
+bool OfiFabric::is_quiet(OfiRail& rail) {
+  OfiDevice& device = *rail.device;
   for (int look = 0; look < kLooksBeforeSleep; ++look) {
-    if (take_completions() != 0) return false;
-    if (device_->wait_fd() < 0) return true;
-    if (!device_->may_sleep()) return false;
-    if (!device_->is_woken()) return true;
+    if (take_completions(rail) != 0) return false;
+    if (device.wait_fd() < 0) return true;
+    if (!device.may_sleep()) return false;
+    if (!device.is_woken()) return true;
   }
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, device_->wait_fd(), nullptr);
-  device_->forget_wait_fd();
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, device.wait_fd(), nullptr);
+  device.forget_wait_fd();
   return true;
+}
+
+bool OfiFabric::is_quiet() {
+  return std::all_of(rails_.begin(), rails_.end(),
+                     [this](OfiRail& rail) { return is_quiet(rail); });
 }
 
 // False: there is something to do now. What wakes nobody by itself is looked at after a while.
@@ -161,13 +193,18 @@ bool OfiFabric::arm() {
   turns_to_look_ = 1;
   look_at_sockets();
   turns_to_look_ = 1;  // who wakes up looks again
-  const bool has_device = device_ != nullptr && broken_.empty();
-  if (has_device && !is_quiet()) return false;
+  if (broken_.empty() && !is_quiet()) return false;
   if (!events_.empty() || !reads_done_.is_empty() || !ready_.empty() || !late_.empty())
     return false;
+  const bool is_unwoken =
+      broken_.empty() && std::any_of(rails_.begin(), rails_.end(), [](const OfiRail& rail) {
+        return rail.device->wait_fd() < 0;
+      });
+  const bool has_kept = std::any_of(peers_.begin(), peers_.end(),
+                                    [](const auto& peer) { return peer && !peer->kept.empty(); });
   const bool needs_look = gone_untold_ != 0 || leaving_ != 0 || !owing_.empty() ||
-                          free_reads_.size() != kReadsAtOnce ||
-                          (has_device && device_->wait_fd() < 0);
+                          free_reads_.size() != kReadsAtOnce || troubles_ != 0 || has_kept ||
+                          is_unwoken;
   itimerspec when{};
   if (needs_look) {
     when.it_value.tv_sec = options_.poll_us / 1'000'000;
@@ -184,6 +221,10 @@ void OfiFabric::counters(CounterWriter& out) const {
   out.counter("ofi_reads", reads_);
   out.counter("ofi_read_bytes", read_bytes_);
   out.counter("ofi_readers_renewed", readers_renewed_);
+  out.counter("ofi_lanes_lost", lanes_lost_);
+  out.counter("ofi_lanes_mended", lanes_mended_);
+  out.counter("ofi_messages_sent_again", sent_again_);
+  out.counter("ofi_messages_repeated", repeated_);
   out.counter("ofi_no_room", refusals_);
   out.counter("ofi_stale", stale_);
   out.counter("ofi_nonsense", nonsense_);

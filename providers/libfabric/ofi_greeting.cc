@@ -17,7 +17,7 @@ namespace spindrift {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<OfiGreeting>);
-static_assert(sizeof(OfiGreeting) == 1440, "no padding that would differ between compilers");
+static_assert(sizeof(OfiGreeting) == 2288, "no padding that would differ between compilers");
 
 // A host that has lost its power says nothing: after so long its connection ends.
 constexpr int kIdleSeconds = 10;
@@ -98,8 +98,8 @@ void OfiGreeting::set_hello(std::span<const std::byte> bytes) {
   std::copy_n(bytes.begin(), hello_bytes, hello.begin());
 }
 
-void OfiGreeting::set_address(std::span<const std::byte> bytes) {
-  address_bytes = static_cast<std::uint16_t>(std::min(bytes.size(), address.size()));
+void OfiRailCard::set_address(std::span<const std::byte> bytes) {
+  address_bytes = static_cast<std::uint32_t>(std::min(bytes.size(), address.size()));
   std::copy_n(bytes.begin(), address_bytes, address.begin());
 }
 
@@ -109,8 +109,10 @@ void OfiGreeting::set_provider(const std::string& name) {
 
 bool OfiGreeting::is_sound() const {
   return magic == kMagic && kind >= OfiGreetingKind::kCall && kind <= OfiGreetingKind::kFarewell &&
-         hello_bytes <= kFabricHelloBytes && address_bytes <= kOfiAddressBytes &&
-         provider.back() == 0;
+         hello_bytes <= kFabricHelloBytes && rails <= kMostOfiRails && provider.back() == 0 &&
+         std::all_of(rail.begin(), rail.end(), [](const OfiRailCard& card) {
+           return card.address_bytes <= kOfiAddressBytes;
+         });
 }
 
 NetAddress OfiTalk::peer() const {

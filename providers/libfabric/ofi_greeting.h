@@ -19,11 +19,12 @@
 #include "spindrift/message_fabric.h"
 #include "spindrift/result.h"
 
+#include "providers/libfabric/ofi_options.h"
 #include "transport/base/unique_fd.h"
 
 namespace spindrift {
 
-inline constexpr std::uint32_t kOfiVersion = 1;
+inline constexpr std::uint32_t kOfiVersion = 2;
 inline constexpr std::size_t kOfiAddressBytes = 256;
 
 enum class OfiGreetingKind : std::uint32_t {
@@ -34,6 +35,21 @@ enum class OfiGreetingKind : std::uint32_t {
   kFarewell,
 };
 
+// How the sender is reached by one of its rails.
+struct OfiRailCard {
+  // Words of the sender's memory (OfiGateWords).
+  std::uint64_t gate_address = 0;
+  std::uint64_t gate_key = 0;
+  std::uint32_t address_bytes = 0;
+  std::uint32_t unused = 0;
+  std::array<std::byte, kOfiAddressBytes> address{};
+
+  std::span<const std::byte> address_span() const {
+    return std::span(address).first(address_bytes);
+  }
+  void set_address(std::span<const std::byte> bytes);
+};
+
 // As it lies on the connection; little-endian, like everything that follows.
 struct OfiGreeting {
   static constexpr std::uint32_t kMagic = 0x4946464f;
@@ -42,27 +58,20 @@ struct OfiGreeting {
   OfiGreetingKind kind = OfiGreetingKind::kCall;
   std::uint32_t process = 0;
   std::uint64_t connection = 0;  // what the sender wants to find in messages to it
-  // A word of the sender's memory that holds `connection` as long as the connection lives.
-  std::uint64_t gate_address = 0;
-  std::uint64_t gate_key = 0;
-  std::uint32_t buffers = 0;  // messages that it has room for
-  std::uint32_t reads = 0;    // 1: it offers its memory, and reads what is offered
-  std::uint16_t lanes = 0;    // that it would use (kCall), that there are (kAnswer)
-  std::uint16_t address_bytes = 0;
+  std::uint32_t buffers = 0;     // messages that it has room for
+  std::uint32_t reads = 0;       // 1: it offers its memory, and reads what is offered
+  std::uint16_t lanes = 0;       // that it would use (kCall), that there are (kAnswer)
+  std::uint16_t rails = 0;       // of `rail`: k of the one side belongs to k of the other
   std::uint32_t hello_bytes = 0;
   std::uint32_t messages_sent = 0;  // kFarewell
   std::uint32_t unused = 0;
   std::array<std::uint64_t, 4> words{};  // kFarewell: what it shows
   std::array<char, 64> provider{};       // ended by zero
-  std::array<std::byte, kOfiAddressBytes> address{};
+  std::array<OfiRailCard, kMostOfiRails> rail{};
   std::array<std::byte, kFabricHelloBytes> hello{};
 
   std::span<const std::byte> hello_span() const { return std::span(hello).first(hello_bytes); }
-  std::span<const std::byte> address_span() const {
-    return std::span(address).first(address_bytes);
-  }
   void set_hello(std::span<const std::byte> bytes);
-  void set_address(std::span<const std::byte> bytes);
   void set_provider(const std::string& name);
   bool is_sound() const;
 };

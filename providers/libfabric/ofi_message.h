@@ -8,11 +8,14 @@
 
 #include "spindrift/message_fabric.h"
 
+#include "providers/libfabric/ofi_options.h"
+
 namespace spindrift {
 
 enum class OfiKind : std::uint8_t {
   kMessage = 1,
-  kShown,  // the words that the sender shows, and how far it is
+  kShown,   // the words that the sender shows, and how far it is
+  kRegion,  // numbered like a message: how memory of the sender's is read, by each lane
 };
 
 struct OfiHead {
@@ -32,6 +35,19 @@ struct OfiShown {
   std::array<std::uint64_t, 4> words{};
 };
 static_assert(sizeof(OfiShown) == 56);
+
+// kRegion. Replaces what was said of its slot before.
+struct OfiRegionCard {
+  struct ByLane {
+    std::uint64_t address = 0;
+    std::uint64_t key = 0;
+  };
+  std::uint32_t slot = 0;
+  std::uint32_t generation = 0;
+  std::array<ByLane, kMostOfiRails> lanes{};
+};
+static_assert(sizeof(OfiRegionCard) == 8 + 16 * kMostOfiRails);
+inline constexpr std::uint32_t kMostOfiRegions = 1U << 16U;  // of a peer's, at a time
 
 // Largest payload of one message, in front of which head and header stand.
 inline constexpr std::uint32_t kOfiPayloadBytes = 16256;

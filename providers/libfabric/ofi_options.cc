@@ -1,5 +1,6 @@
 #include "providers/libfabric/ofi_options.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -7,12 +8,16 @@ namespace spindrift {
 namespace {
 
 constexpr std::array kInfos{
-    OfiOptionInfo{"domain", "", 0, 0, "libfabric's name of the device (fi_info shows them)"},
+    OfiOptionInfo{"domain", "", 0, 0,
+                  "libfabric's name of the device (fi_info shows them); up to four with commas "
+                  "between them, each a rail"},
     OfiOptionInfo{"buffers", "messages", 40, 4096, "of one peer that this side has room for"},
     OfiOptionInfo{"read_from", "bytes", 1024, 1U << 30U,
                   "from which on messages are read by the peer instead of sent"},
     OfiOptionInfo{"poll_us", "us", 10, 100000,
                   "between looks of a sleeper, where the provider of libfabric wakes nobody"},
+    OfiOptionInfo{"silent_ms", "ms", 20, 60000,
+                  "that a rail may be silent while another one answers, until it is given up"},
 };
 
 Error bad_address(std::string_view text, const std::string& why) {
@@ -54,15 +59,33 @@ Result<std::uint32_t> parse_number(const OfiOptionInfo& info, std::string_view t
                    std::to_string(info.min) + " to " + std::to_string(info.max));
 }
 
-Status set(OfiOptions& out, const OfiOptionInfo& info, const std::string& text) {
-  if (info.max == 0) {
-    out.domain = text;
-    return ok_status();
+Status set_domains(OfiOptions& out, std::string_view text) {
+  out.domains.clear();
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string name(text.substr(at, end - at));
+    at = end + 1;
+    if (name.empty() ||
+        std::find(out.domains.begin(), out.domains.end(), name) != out.domains.end())
+      return Error(ErrorCode::kInvalidArgument,
+                   "ofi://: domain=" + std::string(text) +
+                       (name.empty() ? " has an empty name" : " names " + name + " twice"));
+    out.domains.push_back(name);
   }
+  if (out.domains.size() <= kMostOfiRails) return ok_status();
+  return Error(ErrorCode::kInvalidArgument,
+               "ofi://: domain=" + std::string(text) + " names " +
+                   std::to_string(out.domains.size()) + " domains; one endpoint has at most " +
+                   std::to_string(kMostOfiRails) + ". Open an endpoint for each");
+}
+
+Status set(OfiOptions& out, const OfiOptionInfo& info, const std::string& text) {
+  if (info.max == 0) return set_domains(out, text);
   const auto value = parse_number(info, text);
   if (!value.ok()) return value.error();
   std::uint32_t& target = info.name == "buffers"     ? out.buffers
                           : info.name == "read_from" ? out.read_from
+                          : info.name == "silent_ms" ? out.silent_ms
                                                      : out.poll_us;
   target = value.value();
   return ok_status();

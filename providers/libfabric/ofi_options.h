@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "spindrift/address.h"
 #include "spindrift/result.h"
@@ -24,12 +25,18 @@ struct OfiAddress {
 // Refuses what is no address, with the text and how one is written.
 Result<OfiAddress> parse_ofi_address(std::string_view text);
 
+// Domains of one endpoint.
+inline constexpr std::size_t kMostOfiRails = 4;
+
 struct OfiOptions {
-  std::string provider{};          // of the address; empty: libfabric's first choice
-  std::string domain{};            // libfabric's name of a device ("eth0", "mlx5_0"); empty: any
+  std::string provider{};  // of the address; empty: libfabric's first choice
+  // libfabric's names of devices ("eth0", "mlx5_0"), each a rail; empty: any one.
+  std::vector<std::string> domains{};
   std::uint32_t buffers = 48;      // messages of one peer that this side has room for
   std::uint32_t read_from = 8192;  // bytes from which on messages are read by the peer, not sent
   std::uint32_t poll_us = 1000;    // between looks of a sleeper, where a provider wakes nobody
+  // Several rails: how long one may be silent while another one answers, until it is given up.
+  std::uint32_t silent_ms = 500;
   // Tests: what has arrived is taken in an order drawn with this seed. 0: as it came.
   std::uint64_t shuffle_seed = 0;
 };

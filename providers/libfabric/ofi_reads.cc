@@ -12,8 +12,6 @@
 namespace spindrift {
 namespace {
 
-// How long a peer's reads may all be silent.
-constexpr std::chrono::seconds kReadsMayTake(10);
 // Reads that have to be over are given so long; those that are not are stopped.
 constexpr Duration kReadsEndWithin = std::chrono::milliseconds(20);
 
@@ -43,36 +41,53 @@ bool OfiFabric::read(OfiPeer& peer, const FabricOp& op) {
   record.peer = &peer;
   record.tag = op.tag;
   record.lane = op.lane;
+  OfiLane& lane = peer.lanes[op.lane];
+  fid_ep* const reader = rails_[op.lane].device->reader();
   record.gate = 0;
   record.serial = 0;
   record.has_landed = false;
   record.pieces = static_cast<std::uint8_t>(op.local.size());
-  if (peer.is_gone || peer.is_gate_closed || !broken_.empty()) {
-    if (peer.read_error.empty()) peer.read_error = peer.is_gone ? peer.cause : broken_;
+  const auto refuse = [&](FabricCompletion::Fault fault) {
     free_reads_.pop_back();
     peer.reads.push_back(&record);
-    finish_read(record, FabricCompletion::Fault::kLost);
+    finish_read(record, fault);
     return true;
+  };
+  if (peer.is_gone || peer.is_gate_closed || !broken_.empty()) {
+    if (peer.read_error.empty()) peer.read_error = peer.is_gone ? peer.cause : broken_;
+    return refuse(FabricCompletion::Fault::kLost);
+  }
+  if (!lane.is_up() || reader == nullptr) {
+    if (lane.is_up()) fail_lane(peer, lane, "its endpoint of libfabric is being made anew");
+    peer.read_error = describe_peer(peer.id) + " by " + describe_lane(peer.id, op.lane);
+    return refuse(FabricCompletion::Fault::kLost);
   }
   std::array<iovec, kMaxSge> pieces;
   std::array<void*, kMaxSge> descriptors;
   for (std::size_t i = 0; i < op.local.size(); ++i) {
     pieces[i] = {.iov_base = op.local[i].data, .iov_len = op.local[i].bytes};
-    descriptors[i] = memory_.descriptor(op.local[i].region);
+    descriptors[i] = memory_.descriptor(op.local[i].region, op.lane);
     record.regions[i] = op.local[i].region;
   }
   std::array<fi_rma_iov, kMaxSge> from;
-  for (std::size_t i = 0; i < op.remote.size(); ++i)
-    from[i] = {.addr = op.remote[i].address, .len = op.remote[i].bytes, .key = op.remote[i].key};
+  for (std::size_t i = 0; i < op.remote.size(); ++i) {
+    OfiRegionCard::ByLane theirs{.address = op.remote[i].address, .key = op.remote[i].key};
+    if (peer.has_several_lanes() && !find_theirs(peer, op.remote[i], op.lane, theirs)) {
+      peer.read_error = "reading the memory of " + describe_peer(peer.id) +
+                        ": it is not registered, or is not any more";
+      return refuse(FabricCompletion::Fault::kRefused);
+    }
+    from[i] = {.addr = theirs.address, .len = op.remote[i].bytes, .key = theirs.key};
+  }
   fi_msg_rma message{};
   message.msg_iov = pieces.data();
   message.desc = descriptors.data();
   message.iov_count = op.local.size();
-  message.addr = peer.to;
+  message.addr = lane.to;
   message.rma_iov = from.data();
   message.rma_iov_count = op.remote.size();
   message.context = &record.context;
-  const long code = fi_readmsg(device_->reader(), &message, FI_COMPLETION);
+  const long code = fi_readmsg(reader, &message, FI_COMPLETION);
   if (code == -FI_EAGAIN) {
     ++refusals_;
     return false;
@@ -80,74 +95,106 @@ bool OfiFabric::read(OfiPeer& peer, const FabricOp& op) {
   free_reads_.pop_back();
   peer.reads.push_back(&record);
   if (code != 0) {
-    peer.read_error = fi_refused("fi_readmsg", code).message();
-    finish_read(record, FabricCompletion::Fault::kRefused);
+    const std::string why = fi_refused("fi_readmsg", code).message();
+    peer.read_error = why;
+    const bool is_lost = peer.has_several_lanes() && is_of_the_way(static_cast<int>(-code));
+    finish_read(record,
+                is_lost ? FabricCompletion::Fault::kLost : FabricCompletion::Fault::kRefused);
+    if (is_lost) fail_lane(peer, lane, why);
     return true;
   }
   record.serial = ++reads_begun_;
-  ++peer.reads_under_way;
+  ++lane.reads_under_way;
   ++reads_;
   read_bytes_ += bytes_of(op.local);
   return true;
 }
 
-// Begins a read of the peer's gate for reads that have none. Where reads are executed in order it
-// may follow right behind them; else it begins when they have landed.
-void OfiFabric::look_at_gate(OfiPeer& peer) {
-  peer.wants_gate = false;
-  const bool is_ordered = device_->traits().reads_in_order;
-  const auto waits = [is_ordered](const OfiRead* read) {
-    return read->gate == 0 && (is_ordered || read->has_landed);
-  };
-  const bool is_wanted = peer.is_trying ? peer.reads_under_way == 0
-                                        : std::any_of(peer.reads.begin(), peer.reads.end(), waits);
-  if (!is_wanted || peer.is_gone || peer.is_gate_closed) return;
-  const auto free = std::find_if(peer.gate_reads.begin(), peer.gate_reads.end(),
-                                 [](const OfiGateRead& gate) { return gate.number == 0; });
-  if (free == peer.gate_reads.end()) return;  // one that ends calls again
-  std::uint64_t& landing =
-      peer.gate->landing[static_cast<std::size_t>(free - peer.gate_reads.begin())];
-  free->kind = OfiOperation::Kind::kGate;
-  free->peer = &peer;
-  const long code = fi_read(device_->reader(), &landing, sizeof(landing), peer.gate_descriptor,
-                            peer.to, peer.their_gate, peer.their_gate_key, &free->context);
+// False: it could not be begun; the lane wants it still, or has failed.
+bool OfiFabric::begin_gate(OfiPeer& peer, OfiLane& lane, OfiGateRead& gate) {
+  const std::size_t number = lane_index(peer, lane);
+  fid_ep* const reader = rails_[number].device->reader();
+  const std::size_t place =
+      number * kGateReads + static_cast<std::size_t>(&gate - lane.gate_reads.data());
+  OfiGateWords& landing = peer.gate->landing[place];
+  gate.kind = OfiOperation::Kind::kGate;
+  gate.peer = &peer;
+  gate.lane = static_cast<std::uint16_t>(number);
+  void* const descriptor = gates_[peer.gate_place.slab].registration.descriptor(number);
+  const long code = reader == nullptr
+                        ? -FI_ENOTCONN
+                        : fi_read(reader, &landing, sizeof(landing), descriptor, lane.to,
+                                  lane.their_gate, lane.their_gate_key, &gate.context);
+  if (code == 0) {
+    gate.number = ++lane.gates_begun;
+    gate.serial = ++reads_begun_;
+    gate.begun = now();
+    ++lane.reads_under_way;
+    return true;
+  }
   if (code == -FI_EAGAIN) {
     ++refusals_;
-    peer.wants_gate = true;
+    lane.wants_gate = true;
     make_owing(peer);
-    return;
+    return false;
   }
-  if (code != 0) {
-    peer.read_error = fi_refused("fi_read", code).message();
-    peer.is_gate_closed = true;
-    if (peer.is_trying) on_tried(peer, false);
-    finish_reads(peer);
-    return;
+  const std::string why = fi_refused("fi_read", code).message();
+  peer.read_error = why;
+  if (peer.has_several_lanes()) {
+    fail_lane(peer, lane, why);
+    return false;
   }
-  free->number = ++peer.gates_begun;
-  free->serial = ++reads_begun_;
-  ++peer.reads_under_way;
+  peer.is_gate_closed = true;
+  if (!peer.has_tried) on_lane_tried(peer, lane, false);
+  finish_reads(peer);
+  return false;
+}
+
+// Begins a read of the peer's gate for reads that have none. Where reads are executed in order it
+// may follow right behind them; else it begins when they have landed.
+void OfiFabric::look_at_gate(OfiPeer& peer, OfiLane& lane) {
+  lane.wants_gate = false;
+  if (lane.state == OfiLane::State::kDown) return;
+  const std::size_t number = lane_index(peer, lane);
+  const bool is_ordered = rails_[number].device->traits().reads_in_order;
+  const auto waits = [is_ordered, number](const OfiRead* read) {
+    return read->lane == number && read->gate == 0 && (is_ordered || read->has_landed);
+  };
+  const bool is_wanted = lane.state == OfiLane::State::kTrying
+                             ? lane.reads_under_way == 0
+                             : std::any_of(peer.reads.begin(), peer.reads.end(), waits);
+  if (!is_wanted || peer.is_gone || peer.is_gate_closed) return;
+  const auto free = std::find_if(lane.gate_reads.begin(), lane.gate_reads.end(),
+                                 [](const OfiGateRead& gate) { return gate.number == 0; });
+  if (free == lane.gate_reads.end()) return;  // one that ends calls again
+  if (!begin_gate(peer, lane, *free)) return;
   for (OfiRead* read : peer.reads)
     if (waits(read)) read->gate = free->number;
 }
 
 void OfiFabric::on_landed(OfiRead& read) {
+  if (read.serial == 0) return;  // stopped meanwhile
   OfiPeer& peer = *read.peer;
-  --peer.reads_under_way;
-  ++peer.reads_ended;
+  OfiLane& lane = peer.lanes[read.lane];
+  --lane.reads_under_way;
+  ++lane.reads_ended;
   read.serial = 0;
   read.has_landed = true;
-  if (read.gate == 0) look_at_gate(peer);
+  if (read.gate == 0) look_at_gate(peer, lane);
   finish_reads(peer);
 }
 
 void OfiFabric::on_read_failed(OfiRead& read, int error) {
+  if (read.serial == 0) return;  // stopped meanwhile
   OfiPeer& peer = *read.peer;
-  --peer.reads_under_way;
-  ++peer.reads_ended;
+  OfiLane& lane = peer.lanes[read.lane];
+  --lane.reads_under_way;
+  ++lane.reads_ended;
   read.serial = 0;
-  const bool is_lost = is_of_the_way(error) || has_just_ended(peer);
+  const bool is_way = is_of_the_way(error);
+  const bool is_lost = is_way || has_just_ended(peer);
   finish_read(read, is_lost ? FabricCompletion::Fault::kLost : FabricCompletion::Fault::kRefused);
+  if (is_way && peer.has_several_lanes()) fail_lane(peer, lane, peer.read_error);
 }
 
 // A process that dies loses its memory first and its connections then: who cannot read the one
@@ -160,19 +207,37 @@ bool OfiFabric::has_just_ended(OfiPeer& peer) {
 }
 
 void OfiFabric::on_gate(OfiGateRead& gate, bool is_ok) {
+  if (gate.serial == 0) return;  // stopped meanwhile
   OfiPeer& peer = *gate.peer;
-  --peer.reads_under_way;
-  ++peer.reads_ended;
-  const auto index = static_cast<std::size_t>(&gate - peer.gate_reads.data());
+  OfiLane& lane = peer.lanes[gate.lane];
+  --lane.reads_under_way;
+  ++lane.reads_ended;
+  const auto index = static_cast<std::size_t>(&gate - lane.gate_reads.data());
   const std::uint32_t number = std::exchange(gate.number, 0);
   gate.serial = 0;
-  if (!is_ok || peer.gate->landing[index] != peer.their_name)
+  const OfiGateWords& landed = peer.gate->landing[gate.lane * kGateReads + index];
+  if (!is_ok && peer.has_several_lanes() && !peer.is_gone) {
+    if (lane.state == OfiLane::State::kTrying && !peer.has_tried)
+      on_lane_tried(peer, lane, false);
+    else
+      fail_lane(peer, lane, peer.read_error);
+    return;
+  }
+  if (!is_ok || landed.name != peer.their_name) {
     peer.is_gate_closed = true;
-  else
-    peer.gates_found_open = std::max(peer.gates_found_open, number);
-  if (peer.is_trying) on_tried(peer, !peer.is_gate_closed);
-  look_at_gate(peer);
+  } else {
+    lane.gates_found_open = std::max(lane.gates_found_open, number);
+    lane.last_gate_begun = gate.begun;
+    lane.last_gate_ended = now();
+  }
+  if (!peer.has_tried)
+    on_lane_tried(peer, lane, !peer.is_gate_closed);
+  else if (lane.state == OfiLane::State::kTrying && !peer.is_gate_closed)
+    bring_up(peer, lane);
+  look_at_gate(peer, lane);
   finish_reads(peer);
+  if (peer.has_several_lanes() && !peer.is_gate_closed)
+    on_gate_count(peer, gate, static_cast<std::uint32_t>(landed.arrived));
 }
 
 // Those whose gate was found open, and all that have landed when it was found closed.
@@ -180,7 +245,7 @@ void OfiFabric::finish_reads(OfiPeer& peer) {
   for (std::size_t i = peer.reads.size(); i != 0; --i) {
     OfiRead& read = *peer.reads[i - 1];
     if (!read.has_landed) continue;
-    if (read.gate != 0 && read.gate <= peer.gates_found_open) {
+    if (read.gate != 0 && read.gate <= peer.lanes[read.lane].gates_found_open) {
       finish_read(read, FabricCompletion::Fault::kNone);
     } else if (peer.is_gate_closed) {
       if (peer.read_error.empty())
@@ -198,42 +263,27 @@ void OfiFabric::finish_read(OfiRead& read, FabricCompletion::Fault fault) {
   reads_done_.push_back({.tag = read.tag, .peer = peer.id, .lane = read.lane, .fault = fault});
 }
 
-// libfabric owes each read an end. Where a peer's reads have none (ofi_rxd of libfabric 1.17, when
-// the peer's memory may not be read), the connection ends instead.
-void OfiFabric::watch_reads() {
-  const Time when = now();
-  for (const auto& holder : peers_) {
-    if (!holder || holder->is_gone || holder->phase != OfiPeer::Phase::kOpen) continue;
-    OfiPeer& peer = *holder;
-    if (peer.reads_under_way == 0) {
-      peer.reads_stuck_since = kNever;
-    } else if (peer.reads_stuck_since == kNever || peer.reads_ended != peer.reads_ended_before) {
-      peer.reads_stuck_since = when;
-      peer.reads_ended_before = peer.reads_ended;
-    } else if (when - peer.reads_stuck_since >= kReadsMayTake) {
-      lose(peer, "for " + std::to_string(kReadsMayTake.count()) +
-                     " s no read of its memory has come to an end");
-    }
-  }
-}
-
 // Until none of those that `concerns` says can land any more.
 template <class Concerns>
 void OfiFabric::end_reads(const Concerns& concerns) {
   const auto is_under_way = [&](const OfiReading& one) { return one.serial != 0 && concerns(one); };
-  const auto is_any = [&] {
+  const auto is_any = [&](std::size_t rail) {
     return std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
-      return peer && peer->reads_under_way != 0 &&
-             (std::any_of(peer->gate_reads.begin(), peer->gate_reads.end(), is_under_way) ||
-              std::any_of(peer->reads.begin(), peer->reads.end(),
-                          [&](const OfiRead* read) { return is_under_way(*read); }));
+      if (!peer || rail >= peer->lanes.size()) return false;
+      const OfiLane& lane = peer->lanes[rail];
+      return lane.reads_under_way != 0 &&
+             (std::any_of(lane.gate_reads.begin(), lane.gate_reads.end(), is_under_way) ||
+              std::any_of(peer->reads.begin(), peer->reads.end(), [&](const OfiRead* read) {
+                return read->lane == rail && is_under_way(*read);
+              }));
     });
   };
   const Time limit = now() + kReadsEndWithin;
-  while (broken_.empty() && is_any()) {
-    take_completions();
-    if (now() > limit) stop_all_reads();
-  }
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail)
+    while (broken_.empty() && is_any(rail)) {
+      take_completions();
+      if (now() > limit) stop_reads(rail);
+    }
 }
 
 void OfiFabric::end_reads_of(const OfiPeer& peer) {
@@ -241,38 +291,47 @@ void OfiFabric::end_reads_of(const OfiPeer& peer) {
 }
 
 // Those of other peers are lost with them, and will be asked for again.
-void OfiFabric::stop_all_reads() {
-  const Status renewed = device_->renew_reader();
+void OfiFabric::stop_reads(std::size_t rail) {
+  const Status renewed = rails_[rail].device->renew_reader();
   ++readers_renewed_;
   // What had ended before is still told; nothing that had not ever will be.
-  while (take_completions() != 0) {
+  while (take_completions(rails_[rail]) != 0 || !late_.empty()) {
   }
   for (const auto& holder : peers_) {
-    if (!holder) continue;
+    if (!holder || rail >= holder->lanes.size()) continue;
     OfiPeer& peer = *holder;
-    for (OfiGateRead& gate : peer.gate_reads)
+    OfiLane& lane = peer.lanes[rail];
+    for (OfiGateRead& gate : lane.gate_reads)
       if (gate.serial != 0) abandon(gate);
     for (std::size_t i = peer.reads.size(); i != 0; --i) {
       OfiRead& read = *peer.reads[i - 1];
-      if (read.has_landed) continue;
+      if (read.lane != rail || read.has_landed) continue;
       abandon(read);
-      peer.read_error = "reads were stopped with those of another connection that had ended";
+      if (lane.is_up())
+        peer.read_error = "reads were stopped with those of another connection that had ended";
       finish_read(read, FabricCompletion::Fault::kLost);
     }
-    for (OfiRead* read : peer.reads)
-      if (read->gate > peer.gates_found_open) read->gate = 0;
-    if (peer.is_trying || !peer.reads.empty()) {
-      peer.wants_gate = true;
-      make_owing(peer);
+    const bool is_tried = lane.state == OfiLane::State::kTrying;
+    if (is_tried && peer.has_tried) lane.state = OfiLane::State::kDown;
+    bool wants_gate = is_tried && !peer.has_tried;
+    for (OfiRead* read : peer.reads) {
+      if (read->lane != rail) continue;
+      wants_gate = true;
+      if (read->gate > lane.gates_found_open) read->gate = 0;
     }
+    if (!wants_gate) continue;
+    lane.wants_gate = true;
+    make_owing(peer);
   }
-  if (!renewed.ok()) break_down(renewed.error().message());
+  // Of several rails, one without a reader is down, and tried again.
+  if (!renewed.ok() && rails_.size() == 1) break_down(renewed.error().message());
 }
 
 void OfiFabric::abandon(OfiReading& one) {
   one.serial = 0;
-  --one.peer->reads_under_way;
-  ++one.peer->reads_ended;
+  OfiLane& lane = one.peer->lanes[one.lane];
+  --lane.reads_under_way;
+  ++lane.reads_ended;
   if (one.kind == OfiOperation::Kind::kGate) static_cast<OfiGateRead&>(one).number = 0;
 }
 
@@ -289,15 +348,18 @@ void OfiFabric::remove_region(LocalKey region) {
 void OfiFabric::break_down(const std::string& cause) {
   if (!broken_.empty()) return;
   broken_ = cause;
-  device_->close_endpoints();
+  for (const OfiRail& rail : rails_)
+    rail.device->close_endpoints();
   for (const auto& peer : peers_) {
     if (!peer) continue;
-    for (OfiGateRead& gate : peer->gate_reads)
-      gate.serial = 0;
-    peer->reads_under_way = 0;
+    for (OfiLane& lane : peer->lanes) {
+      for (OfiGateRead& gate : lane.gate_reads)
+        gate.serial = 0;
+      lane.reads_under_way = 0;
+    }
     peer->sends_under_way = 0;
     if (peer->phase == OfiPeer::Phase::kLeaving) continue;
-    if (peer->to != FI_ADDR_UNSPEC) lose(*peer, cause);
+    if (!peer->lanes.empty()) lose(*peer, cause);
     while (!peer->reads.empty())
       finish_read(*peer->reads.back(), FabricCompletion::Fault::kLost);
   }

@@ -23,6 +23,7 @@ class OfiRoom {
   bool has_room() const { return sent_ - released_by_peer_ < theirs_; }
   std::uint32_t sent() const { return sent_; }
   void on_sent() { ++sent_; }
+  std::uint32_t released_by_peer() const { return released_by_peer_; }
 
   // What the head of anything that comes says. False: no honest peer says that.
   bool on_told(std::uint32_t released, std::uint16_t heard) {
@@ -40,6 +41,13 @@ class OfiRoom {
     return true;
   }
   void on_shown_taken() { ++heard_; }
+  // Where some may be lost, or come twice: those before `serial` are not waited for any more.
+  void on_shown_taken(std::uint16_t serial) {
+    const auto next = static_cast<std::uint16_t>(serial + 1);
+    if (static_cast<std::int16_t>(next - heard_) > 0) heard_ = next;
+  }
+  // Those that were sent may never arrive.
+  void forget_shown() { heard_by_peer_ = shown_; }
 
   // What every head of ours tells, with `released` of the peer's messages.
   std::uint16_t heard() const { return heard_; }

@@ -1,6 +1,7 @@
 // Messages of the libfabric fabric, and what the two sides show each other.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -70,29 +71,41 @@ OfiHead OfiFabric::head_for(OfiPeer& peer, OfiKind kind) {
 
 OfiBuffer* OfiFabric::take_send_buffer() {
   OfiBuffer* buffer = send_pool_.take();
-  if (buffer != nullptr || send_pool_.total() >= device_->traits().send_depth) return buffer;
-  // It grows to what libfabric can have under way.
-  if (const Status added = send_pool_.add(kSendSlab, *device_); !added.ok()) return nullptr;
+  if (buffer != nullptr) return buffer;
+  // It grows to what libfabric can have under way, and to what is kept for peers.
+  std::size_t most = first_device().traits().send_depth;
+  if (rails_.size() > 1) most = most * rails_.size() + peers_.size() * options_.buffers;
+  if (send_pool_.total() >= most) return nullptr;
+  if (const Status added = send_pool_.add(kSendSlab, rails_); !added.ok()) return nullptr;
   return send_pool_.take();
 }
 
 // Zero: libfabric has it. Without a buffer it is copied by libfabric.
 long OfiFabric::hand_over(OfiPeer& peer, std::byte* bytes, std::size_t count, OfiBuffer* buffer) {
+  OfiLane& lane = peer.lanes[peer.message_lane];
+  fid_ep* const endpoint = rails_[peer.message_lane].device->endpoint();
   long code = 0;
   if (buffer == nullptr) {
-    code = fi_inject(device_->endpoint(), bytes, count, peer.to);
+    code = fi_inject(endpoint, bytes, count, lane.to);
   } else {
     buffer->peer = &peer;
-    code =
-        fi_send(device_->endpoint(), bytes, count, buffer->descriptor, peer.to, &buffer->context);
-    if (code == 0)
+    buffer->rail = static_cast<std::uint8_t>(peer.message_lane);
+    code = fi_send(endpoint, bytes, count, buffer->descriptor(), lane.to, &buffer->context);
+    if (code == 0) {
+      buffer->is_under_way = true;
       ++peer.sends_under_way;
-    else
+    } else if (!buffer->is_kept) {
       send_pool_.give_back(buffer);
+    }
   }
   if (code == -FI_EAGAIN) ++refusals_;
-  if (code != 0 && code != -FI_EAGAIN)
-    lose(peer, fi_refused(buffer == nullptr ? "fi_inject" : "fi_send", code).message());
+  if (code != 0 && code != -FI_EAGAIN) {
+    const std::string why = fi_refused(buffer == nullptr ? "fi_inject" : "fi_send", code).message();
+    if (peer.has_several_lanes())
+      fail_lane(peer, lane, why);
+    else
+      lose(peer, why);
+  }
   return code;
 }
 
@@ -102,10 +115,16 @@ bool OfiFabric::send(OfiPeer& peer, const FabricOp& op) {
   OfiHead head = head_for(peer, OfiKind::kMessage);
   head.header_bytes = static_cast<std::uint8_t>(op.header.size());
   const std::size_t bytes = sizeof(head) + op.header.size() + payload_of(op);
+  if (peer.has_several_lanes()) {
+    OfiBuffer* const kept = take_send_buffer();
+    if (kept == nullptr) return false;
+    write_message(kept->bytes, head, op);
+    return keep(peer, head, *kept, bytes);
+  }
   std::array<std::byte, kLongestInjected> short_message;
   std::byte* to = short_message.data();
   OfiBuffer* buffer = nullptr;
-  if (bytes > std::min(device_->traits().inject_bytes, short_message.size())) {
+  if (bytes > std::min(first_device().traits().inject_bytes, short_message.size())) {
     buffer = take_send_buffer();
     if (buffer == nullptr) return false;
     to = buffer->bytes;
@@ -121,6 +140,8 @@ bool OfiFabric::send(OfiPeer& peer, const FabricOp& op) {
 // Tells the peer our status, how far we are, or both, when there is anything to tell.
 void OfiFabric::show(OfiPeer& peer) {
   if (!peer.may_show() || peer.is_gone || !broken_.empty()) return;
+  // What it says of messages that were sent before would not be true.
+  if (peer.unsent != 0) return;
   const bool has_something = peer.shows_anew || peer.room.owes_room(peer.arrivals->released());
   // Without room for it, what the peer says next brings some.
   if (!has_something || !peer.room.may_show()) return;
@@ -128,7 +149,7 @@ void OfiFabric::show(OfiPeer& peer) {
   shown.head.reads = peer.reach.reads_peer ? 1 : 0;
   auto* bytes = reinterpret_cast<std::byte*>(&shown);
   OfiBuffer* buffer = nullptr;
-  if (sizeof(shown) > device_->traits().inject_bytes) {
+  if (sizeof(shown) > rails_[peer.message_lane].device->traits().inject_bytes) {
     buffer = take_send_buffer();
     if (buffer == nullptr) {
       make_owing(peer);
@@ -154,8 +175,10 @@ void OfiFabric::pay_debts() {
     owing_[i - 1] = owing_.back();
     owing_.pop_back();
     peer.is_owing = false;
+    if (peer.unsent != 0) send_kept(peer);
     show(peer);
-    if (peer.wants_gate) look_at_gate(peer);
+    for (OfiLane& lane : peer.lanes)
+      if (lane.wants_gate) look_at_gate(peer, lane);
   }
 }
 
@@ -169,22 +192,45 @@ void OfiFabric::set_status(FabricPeer id, const FabricStatus& status) {
 // --- receiving ---
 
 // Buffers are posted as far as libfabric takes them; the others follow as these are used up.
-void OfiFabric::fill_receive_queue() {
-  const std::size_t most = std::min(device_->traits().receive_depth, receives_granted_);
-  while (receives_posted_ < most && broken_.empty()) {
+void OfiFabric::fill_receive_queue(OfiRail& rail) {
+  const std::size_t most = std::min(rail.device->traits().receive_depth, receives_granted_);
+  while (rail.receives_posted < most && broken_.empty()) {
     OfiBuffer* const buffer = receive_pool_.take();
     if (buffer == nullptr) return;
-    const long code = fi_recv(device_->endpoint(), buffer->bytes, kOfiBufferBytes,
-                              buffer->descriptor, FI_ADDR_UNSPEC, &buffer->context);
+    buffer->rail = static_cast<std::uint8_t>(&rail - rails_.data());
+    const long code = fi_recv(rail.device->endpoint(), buffer->bytes, kOfiBufferBytes,
+                              buffer->descriptor(), FI_ADDR_UNSPEC, &buffer->context);
     if (code != 0) {
       receive_pool_.give_back(buffer);
-      if (code != -FI_EAGAIN && receives_posted_ == 0)
+      if (code != -FI_EAGAIN && rail.receives_posted == 0)
         break_down(fi_refused("fi_recv", code).message());
       return;
     }
-    ++receives_posted_;
+    ++rail.receives_posted;
   }
 }
+
+void OfiFabric::fill_receive_queues() {
+  for (OfiRail& rail : rails_)
+    fill_receive_queue(rail);
+}
+
+namespace {
+
+bool is_sound(const OfiPeer& peer, const OfiHead& head, const OfiBuffer& buffer) {
+  switch (head.kind) {
+    case OfiKind::kMessage:
+      return head.header_bytes <= kFabricHeaderBytes &&
+             buffer.filled >= sizeof(head) + head.header_bytes;
+    case OfiKind::kShown:
+      return buffer.filled == sizeof(OfiShown);
+    case OfiKind::kRegion:
+      return buffer.filled == sizeof(head) + sizeof(OfiRegionCard) && peer.has_several_lanes();
+  }
+  return false;
+}
+
+}  // namespace
 
 void OfiFabric::take_message(OfiBuffer& buffer) {
   OfiHead head;
@@ -200,17 +246,20 @@ void OfiFabric::take_message(OfiBuffer& buffer) {
     receive_pool_.give_back(&buffer);
     return;
   }
-  const bool is_message = head.kind == OfiKind::kMessage &&
-                          head.header_bytes <= kFabricHeaderBytes &&
-                          buffer.filled >= sizeof(head) + head.header_bytes;
-  const bool is_shown = head.kind == OfiKind::kShown && buffer.filled == sizeof(OfiShown);
-  if ((!is_message && !is_shown) || !peer->room.on_told(head.released, head.heard) ||
-      (is_message && !peer->arrivals->put(head.number, &buffer))) {
+  const bool is_shown = head.kind == OfiKind::kShown;
+  bool is_honest = is_sound(*peer, head, buffer) && peer->room.on_told(head.released, head.heard);
+  // Where messages go again by another lane, some come twice.
+  const bool is_repeated =
+      is_honest && !is_shown && peer->has_several_lanes() && peer->arrivals->has_had(head.number);
+  if (is_honest && head.kind == OfiKind::kRegion) is_honest = take_region(*peer, buffer);
+  if (is_honest && !is_shown && !is_repeated) is_honest = peer->arrivals->put(head.number, &buffer);
+  if (!is_honest) {
     ++nonsense_;
     receive_pool_.give_back(&buffer);
     lose(*peer, "it sent what no version of this library sends");
     return;
   }
+  if (peer->has_several_lanes()) forget_kept(*peer, peer->room.released_by_peer());
   if (!std::exchange(peer->is_heard, true)) {
     peer->reach.is_read_by_peer = head.reads == 1;
     if (peer->phase == OfiPeer::Phase::kTrying) on_met(*peer);
@@ -218,18 +267,27 @@ void OfiFabric::take_message(OfiBuffer& buffer) {
   }
   // It may have brought the room for what we had to say.
   if (peer->shows_anew || peer->room.owes_room(peer->arrivals->released())) make_owing(*peer);
-  if (is_message) {
-    ++messages_received_;
-    make_ready(*peer);
-  } else {
+  if (is_repeated) {
+    ++repeated_;
+    receive_pool_.give_back(&buffer);
+  } else if (is_shown) {
     take_shown(*peer, head, buffer);
     receive_pool_.give_back(&buffer);
+  } else {
+    ++messages_received_;
+    if (peer->has_several_lanes())
+      std::atomic_ref(peer->gate->own.arrived)
+          .store(peer->arrivals->arrived(), std::memory_order_relaxed);
+    make_ready(*peer);
   }
   if (peer->is_to_be_shown) apply_shown(*peer);
 }
 
 void OfiFabric::take_shown(OfiPeer& peer, const OfiHead& head, const OfiBuffer& buffer) {
-  peer.room.on_shown_taken();
+  if (peer.has_several_lanes())
+    peer.room.on_shown_taken(head.serial);
+  else
+    peer.room.on_shown_taken();
   if (peer.room.owes_room(peer.arrivals->released())) make_owing(peer);
   const auto newer = static_cast<std::int16_t>(head.serial - peer.shown_serial);
   if (newer < 0 || peer.has_farewell) return;  // overtaken
@@ -254,19 +312,14 @@ void OfiFabric::on_completion(OfiOperation& done, std::size_t bytes) {
   switch (done.kind) {
     case OfiOperation::Kind::kReceive: {
       auto& buffer = static_cast<OfiBuffer&>(done);
-      --receives_posted_;
+      --rails_[buffer.rail].receives_posted;
       buffer.filled = static_cast<std::uint32_t>(bytes);
       take_message(buffer);
       return;
     }
-    case OfiOperation::Kind::kSend: {
-      auto& buffer = static_cast<OfiBuffer&>(done);
-      OfiPeer& peer = *buffer.peer;
-      send_pool_.give_back(&buffer);
-      --peer.sends_under_way;
-      if (peer.phase == OfiPeer::Phase::kLeaving) free_if_done(peer);
+    case OfiOperation::Kind::kSend:
+      on_sent(static_cast<OfiBuffer&>(done));
       return;
-    }
     case OfiOperation::Kind::kRead:
       on_landed(static_cast<OfiRead&>(done));
       return;
@@ -276,36 +329,47 @@ void OfiFabric::on_completion(OfiOperation& done, std::size_t bytes) {
   }
 }
 
+void OfiFabric::on_sent(OfiBuffer& buffer) {
+  OfiPeer& peer = *buffer.peer;
+  buffer.is_under_way = false;
+  if (!buffer.is_kept) send_pool_.give_back(&buffer);
+  --peer.sends_under_way;
+  if (peer.phase == OfiPeer::Phase::kLeaving) free_if_done(peer);
+}
+
 // Something failed: a read, which the engine hears of, or what makes a connection useless.
-void OfiFabric::on_failure() {
+void OfiFabric::on_failure(const OfiRail& rail) {
+  fid_cq* const completions = rail.device->completions();
   fi_cq_err_entry entry{};
-  if (fi_cq_readerr(device_->completions(), &entry, 0) != 1) return;
+  if (fi_cq_readerr(completions, &entry, 0) != 1) return;
   std::array<char, 256> text{};
-  const char* words = fi_cq_strerror(device_->completions(), entry.prov_errno, entry.err_data,
-                                     text.data(), text.size());
+  const char* words =
+      fi_cq_strerror(completions, entry.prov_errno, entry.err_data, text.data(), text.size());
   const int error = std::abs(entry.err);  // shm of libfabric 1.17 has them negative
   std::string why = fi_strerror(error);
   if (words != nullptr && *words != 0 && why != words) why += std::string(" (") + words + ")";
   if (entry.op_context != nullptr)
     on_failed(*reinterpret_cast<OfiOperation*>(entry.op_context), error, why);
   else
-    on_nameless_failure(entry, why);
+    on_nameless_failure(rail, entry, why);
 }
 
-// Of what was injected, which has no context, and whose peer's end is heard of otherwise. Or of a
-// read: shm of libfabric 1.17, which does a read while it is posted and tells of them in their
-// order, does not say which.
-void OfiFabric::on_nameless_failure(const fi_cq_err_entry& entry, const std::string& why) {
+// Of what was injected, which has no context, and whose peer's end is heard of otherwise; where it
+// was kept, it goes again when it is missed. Or of a read: shm of libfabric 1.17, which does a read
+// while it is posted and tells of them in their order, does not say which.
+void OfiFabric::on_nameless_failure(const OfiRail& rail, const fi_cq_err_entry& entry,
+                                    const std::string& why) {
   if ((entry.flags & (FI_MSG | FI_SEND | FI_RECV)) != 0) return;
+  const auto number = static_cast<std::size_t>(&rail - rails_.data());
   OfiReading* oldest = nullptr;
   const auto look = [&oldest](OfiReading& one) {
     if (one.serial != 0 && (oldest == nullptr || one.serial < oldest->serial)) oldest = &one;
   };
   for (const auto& peer : peers_) {
-    if (!peer) continue;
+    if (!peer || number >= peer->lanes.size()) continue;
     for (OfiRead* read : peer->reads)
-      look(*read);
-    for (OfiGateRead& gate : peer->gate_reads)
+      if (read->lane == number) look(*read);
+    for (OfiGateRead& gate : peer->lanes[number].gate_reads)
       look(gate);
   }
   if (oldest != nullptr) on_failed(*oldest, std::abs(entry.err), why);
@@ -313,16 +377,22 @@ void OfiFabric::on_nameless_failure(const fi_cq_err_entry& entry, const std::str
 
 void OfiFabric::on_failed(OfiOperation& failed, int error, const std::string& why) {
   switch (failed.kind) {
-    case OfiOperation::Kind::kReceive:
-      --receives_posted_;
-      receive_pool_.give_back(&static_cast<OfiBuffer&>(failed));
+    case OfiOperation::Kind::kReceive: {
+      auto& buffer = static_cast<OfiBuffer&>(failed);
+      --rails_[buffer.rail].receives_posted;
+      receive_pool_.give_back(&buffer);
       ++nonsense_;
       return;
+    }
     case OfiOperation::Kind::kSend: {
-      OfiPeer& peer = *static_cast<OfiBuffer&>(failed).peer;
-      if (peer.phase != OfiPeer::Phase::kLeaving)
-        lose(peer, "a message could not be delivered: " + why);
-      on_completion(failed, 0);
+      auto& buffer = static_cast<OfiBuffer&>(failed);
+      OfiPeer& peer = *buffer.peer;
+      const std::string what = "a message could not be delivered: " + why;
+      const std::uint8_t lane = buffer.rail;
+      const bool is_leaving = peer.phase == OfiPeer::Phase::kLeaving;
+      if (!is_leaving && !peer.has_several_lanes()) lose(peer, what);
+      on_sent(buffer);
+      if (!is_leaving && peer.has_several_lanes()) fail_lane(peer, peer.lanes[lane], what);
       return;
     }
     case OfiOperation::Kind::kRead:
@@ -338,19 +408,26 @@ void OfiFabric::on_failed(OfiOperation& failed, int error, const std::string& wh
   }
 }
 
-std::size_t OfiFabric::take_completions() {
+std::size_t OfiFabric::take_completions(OfiRail& rail) {
   if (!broken_.empty()) return 0;
   std::array<fi_cq_msg_entry, kCompletionsAtOnce> entries;
-  const ssize_t count = fi_cq_read(device_->completions(), entries.data(), entries.size());
+  const ssize_t count = fi_cq_read(rail.device->completions(), entries.data(), entries.size());
   if (count == -FI_EAVAIL) {
-    on_failure();
+    on_failure(rail);
     return 1;
   }
   const std::size_t taken = count > 0 ? static_cast<std::size_t>(count) : 0;
   if (options_.shuffle_seed != 0) return take_shuffled(std::span(entries).first(taken));
   for (std::size_t i = 0; i < taken; ++i)
     on_completion(*static_cast<OfiOperation*>(entries[i].op_context), entries[i].len);
-  if (taken != 0) fill_receive_queue();
+  if (taken != 0) fill_receive_queue(rail);
+  return taken;
+}
+
+std::size_t OfiFabric::take_completions() {
+  std::size_t taken = 0;
+  for (OfiRail& rail : rails_)
+    taken += take_completions(rail);
   return taken;
 }
 
@@ -365,75 +442,8 @@ std::size_t OfiFabric::take_shuffled(std::span<const fi_cq_msg_entry> entries) {
     late_.pop_back();
     on_completion(*static_cast<OfiOperation*>(one.op_context), one.len);
   }
-  fill_receive_queue();
+  fill_receive_queues();
   return taken;
-}
-
-// --- polling ---
-
-std::size_t OfiFabric::poll_peer(OfiPeer& peer, std::span<FabricCompletion> out) {
-  std::size_t count = 0;
-  while (count < out.size() && peer.arrivals->has_next() &&
-         peer.arrivals->held() < caps_.max_held) {
-    const OfiBuffer& buffer = *peer.arrivals->take();
-    FabricCompletion& to = out[count++];
-    OfiHead head;
-    std::memcpy(&head, buffer.bytes, sizeof(head));
-    const std::byte* const header = buffer.bytes + sizeof(head);
-    to.kind = FabricCompletion::Kind::kMessage;
-    to.lane = 0;
-    to.peer = peer.id;
-    std::memcpy(to.header.data(), header, kFabricHeaderBytes);
-    to.payload = {header + head.header_bytes, buffer.filled - sizeof(head) - head.header_bytes};
-  }
-  if (count < out.size() && peer.has_news) {
-    peer.has_news = false;
-    out[count].kind = FabricCompletion::Kind::kStatus;
-    out[count].peer = peer.id;
-    ++count;
-  }
-  return count;
-}
-
-bool OfiFabric::has_more(const OfiPeer& peer) const {
-  return peer.has_news || (peer.arrivals->has_next() && peer.arrivals->held() < caps_.max_held);
-}
-
-std::size_t OfiFabric::poll(std::span<FabricCompletion> out) {
-  if (device_ == nullptr) return 0;
-  if (!owing_.empty()) [[unlikely]]
-    pay_debts();
-  take_completions();
-  std::size_t count = 0;
-  for (; count < out.size() && !reads_done_.is_empty(); ++count) {
-    const ReadDone& done = reads_done_.front();
-    out[count].kind = FabricCompletion::Kind::kRead;
-    out[count].peer = done.peer;
-    out[count].lane = done.lane;
-    out[count].tag = done.tag;
-    out[count].fault = done.fault;
-    out[count].is_ok = done.fault == FabricCompletion::Fault::kNone;
-    reads_done_.pop_front();
-  }
-  // Whoever was served and still has something waits behind the others.
-  std::size_t served = 0;
-  for (const std::size_t all = ready_.size(); served < all && count < out.size(); ++served) {
-    OfiPeer& peer = *ready_[served];
-    peer.is_ready = false;
-    if (!peer.is_polled()) continue;
-    count += poll_peer(peer, out.subspan(count));
-    if (has_more(peer)) make_ready(peer);
-  }
-  ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(served));
-  return count;
-}
-
-void OfiFabric::release(const FabricCompletion& message) {
-  OfiPeer& peer = *peers_[message.peer.value];
-  receive_pool_.give_back(peer.arrivals->release());
-  if (peer.arrivals->has_next()) make_ready(peer);
-  if (peer.room.owes_room(peer.arrivals->released())) make_owing(peer);
-  fill_receive_queue();
 }
 
 }  // namespace spindrift

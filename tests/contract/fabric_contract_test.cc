@@ -212,6 +212,7 @@ TEST_P(FabricContract, MemoryThatIsReachableIsReadIntoLists) {
   const Sge from[] = {{.data = theirs.data() + 10, .bytes = 70000, .region = region},
                       {.data = theirs.data() + 100000, .bytes = 50000, .region = region}};
   const RemoteSpan remote[] = {b->offer(to_a, from[0]), b->offer(to_a, from[1])};
+  pair->rest();  // what it told of the region goes in front of the message that carries this
   const Sge into[] = {{.data = mine.data(), .bytes = 1, .region = region},
                       {.data = mine.data() + 1000, .bytes = 119999, .region = region}};
   FabricOp op{.kind = FabricOp::Kind::kRead, .peer = to_b, .tag = 42};
@@ -264,6 +265,7 @@ TEST_P(FabricContract, ALaneThatIsCutLosesItsReadsAndWorksAgainWhenMended) {
   ASSERT_TRUE(a->add_region(LocalKey{8}, mine).ok());
   const RemoteSpan remote =
       b->offer(to_a, {.data = theirs.data(), .bytes = 64000, .region = LocalKey{7}});
+  pair->rest();
   const Sge into{.data = mine.data(), .bytes = 64000, .region = LocalKey{8}};
   const auto read_by = [&](std::uint16_t lane) {
     FabricOp op{.kind = FabricOp::Kind::kRead, .lane = lane, .peer = to_b, .tag = lane};
@@ -296,7 +298,7 @@ TEST_P(FabricContract, ALaneThatIsCutLosesItsReadsAndWorksAgainWhenMended) {
   EXPECT_EQ(got.fault, FabricCompletion::Fault::kLost);
   pair->rest();
   EXPECT_EQ(mine, Bytes(64000)) << "nothing lands of what was lost";
-  read_by(2);
+  read_by(0);
   ASSERT_TRUE(next(*a, got));
   EXPECT_TRUE(got.is_ok);
   EXPECT_EQ(mine, theirs);

@@ -30,7 +30,9 @@ void check_greeting(const OfiGreeting& greeting) {
     return piece.data() >= first && piece.data() + piece.size() <= first + sizeof(OfiGreeting);
   };
   SPINDRIFT_CHECK(is_inside(greeting.hello_span()));
-  SPINDRIFT_CHECK(is_inside(greeting.address_span()));
+  SPINDRIFT_CHECK(greeting.rails <= greeting.rail.size());
+  for (const OfiRailCard& card : greeting.rail)
+    SPINDRIFT_CHECK(is_inside(card.address_span()));
   SPINDRIFT_CHECK(std::strlen(greeting.provider.data()) < greeting.provider.size());
 }
 

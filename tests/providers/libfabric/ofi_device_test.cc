@@ -80,14 +80,36 @@ TEST(OfiMemory, OffersWhatIsRegisteredAndNothingElse) {
   const Sge piece{.data = bytes.data() + 10, .bytes = 20, .region = LocalKey{5}};
   EXPECT_EQ(memory.offer(piece).bytes, 0U);
   ASSERT_TRUE(memory.add_region(LocalKey{5}, bytes).ok());  // before there is a device
-  const auto device = OfiDevice::open({.provider = "net", .source = loopback()});
-  ASSERT_TRUE(device.ok()) << device.error().message();
-  ASSERT_TRUE(memory.attach(*device.value()).ok());
+  OfiRails rails;
+  for (int i = 0; i < 2; ++i) {
+    auto device = OfiDevice::open({.provider = "net", .source = loopback()});
+    ASSERT_TRUE(device.ok()) << device.error().message();
+    rails.push_back({.device = std::move(device).value()});
+  }
+  ASSERT_TRUE(memory.attach(rails).ok());
   const RemoteSpan offered = memory.offer(piece);
   EXPECT_EQ(offered.bytes, 20U);
-  EXPECT_EQ(offered.address, memory.remote_address(bytes.data()) + 10);
+  const OfiMemory::Region* const region = memory.find(LocalKey{5});
+  ASSERT_NE(region, nullptr);
+  EXPECT_EQ(offered.address, region->registration.remote(0).address + 10);
+  EXPECT_EQ(offered.key, region->registration.remote(0).key);
+  EXPECT_NE(region->registration.remote(1).key, offered.key);  // each rail has its own
   memory.remove_region(LocalKey{5});
   EXPECT_EQ(memory.offer(piece).bytes, 0U);
+}
+
+TEST(OfiMemory, NamesOfRegionsAreNeverTheSameAgain) {
+  OfiMemory memory;
+  std::vector<std::byte> bytes(10);
+  ASSERT_TRUE(memory.add_region(LocalKey{1}, bytes).ok());
+  const std::uint32_t slot = memory.find(LocalKey{1})->slot;
+  const std::uint32_t generation = memory.find(LocalKey{1})->generation;
+  ASSERT_TRUE(memory.add_region(LocalKey{2}, bytes).ok());
+  EXPECT_NE(memory.find(LocalKey{2})->slot, slot);
+  memory.remove_region(LocalKey{1});
+  ASSERT_TRUE(memory.add_region(LocalKey{3}, bytes).ok());
+  EXPECT_EQ(memory.find(LocalKey{3})->slot, slot);  // what is kept of them stays small
+  EXPECT_NE(memory.find(LocalKey{3})->generation, generation);
 }
 
 }  // namespace

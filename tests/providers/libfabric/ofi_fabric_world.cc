@@ -2,9 +2,11 @@
 // it is and once with what has arrived taken in any order, as from a medium that keeps none.
 // What it tries out is in ofi_traffic, ofi_buffers, ofi_reads, ofi_connections and ofi_endings.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "providers/libfabric/ofi_fabric.h"
 #include "tests/contract/fabric_world.h"
+#include "tests/providers/libfabric/ofi_rails_pair.h"
 
 namespace spindrift {
 namespace {
@@ -40,12 +42,22 @@ std::vector<FabricWorld> fabric_worlds() {
       return std::make_unique<OfiPair>(provider, seed);
     };
   };
-  return {{"net", over("net", 0)},
-          {"net_any_order", over("net", 7)},
-          {"tcp_rxm", over("tcp;ofi_rxm", 0)},
-          {"shm", over("shm", 0)},
-          {"shm_any_order", over("shm", 11)},
-          {"udp_rxd", over("udp;ofi_rxd", 0)}};
+  const auto over_rails = [](std::uint64_t seed) {
+    return [seed]() -> std::unique_ptr<FabricPair> {
+      return std::make_unique<OfiRailsPair>("net", seed);
+    };
+  };
+  std::vector<FabricWorld> worlds = {{"net", over("net", 0)},
+                                     {"net_any_order", over("net", 7)},
+                                     {"tcp_rxm", over("tcp;ofi_rxm", 0)},
+                                     {"shm", over("shm", 0)},
+                                     {"shm_any_order", over("shm", 11)},
+                                     {"udp_rxd", over("udp;ofi_rxd", 0)}};
+  if (::geteuid() == 0) {
+    worlds.push_back({"rails_of_net", over_rails(0)});
+    worlds.push_back({"rails_of_net_any_order", over_rails(13)});
+  }
+  return worlds;
 }
 
 }  // namespace spindrift

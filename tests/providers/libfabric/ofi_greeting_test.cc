@@ -52,7 +52,8 @@ TEST(OfiGreeting, ArrivesWholeAndInOrder) {
   OfiGreeting call;
   call.connection = 7;
   call.set_provider("tcp;ofi_rxm");
-  call.set_address(bytes_of("an address"));
+  call.rails = 2;
+  call.rail[1].set_address(bytes_of("an address"));
   call.set_hello(bytes_of("who"));
   meeting.caller.send(call);
   call.kind = OfiGreetingKind::kFarewell;
@@ -63,7 +64,8 @@ TEST(OfiGreeting, ArrivesWholeAndInOrder) {
   EXPECT_EQ(got.kind, OfiGreetingKind::kCall);
   EXPECT_EQ(got.connection, 7U);
   EXPECT_STREQ(got.provider.data(), "tcp;ofi_rxm");
-  EXPECT_TRUE(std::ranges::equal(got.address_span(), bytes_of("an address")));
+  EXPECT_EQ(got.rails, 2);
+  EXPECT_TRUE(std::ranges::equal(got.rail[1].address_span(), bytes_of("an address")));
   EXPECT_TRUE(std::ranges::equal(got.hello_span(), bytes_of("who")));
   ASSERT_EQ(next(meeting.called, got), OfiTalk::Got::kGreeting);
   EXPECT_EQ(got.messages_sent, 99U);
@@ -85,7 +87,9 @@ TEST(OfiGreeting, ThatNoVersionSaysIsNonsense) {
   EXPECT_EQ(damage([](OfiGreeting& g) { g.magic = 1; }), OfiTalk::Got::kNonsense);
   EXPECT_EQ(damage([](OfiGreeting& g) { g.kind = OfiGreetingKind(99); }), OfiTalk::Got::kNonsense);
   EXPECT_EQ(damage([](OfiGreeting& g) { g.hello_bytes = 5000; }), OfiTalk::Got::kNonsense);
-  EXPECT_EQ(damage([](OfiGreeting& g) { g.address_bytes = 5000; }), OfiTalk::Got::kNonsense);
+  EXPECT_EQ(damage([](OfiGreeting& g) { g.rail[3].address_bytes = 5000; }),
+            OfiTalk::Got::kNonsense);
+  EXPECT_EQ(damage([](OfiGreeting& g) { g.rails = 5; }), OfiTalk::Got::kNonsense);
   EXPECT_EQ(damage([](OfiGreeting& g) { g.provider.fill('x'); }), OfiTalk::Got::kNonsense);
 }
 

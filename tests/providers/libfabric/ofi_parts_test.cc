@@ -15,6 +15,7 @@
 namespace spindrift {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string host_of(std::string_view text) {
@@ -45,7 +46,7 @@ TEST(OfiOptions, AreCheckedByName) {
       options_of("ofi://net@10.0.0.1?domain=eth0&buffers=64&read_from=4096&poll_us=50");
   ASSERT_TRUE(good.ok()) << good.error().message();
   EXPECT_EQ(good.value().provider, "net");
-  EXPECT_EQ(good.value().domain, "eth0");
+  EXPECT_THAT(good.value().domains, ElementsAre("eth0"));
   EXPECT_EQ(good.value().buffers, 64U);
   EXPECT_EQ(good.value().read_from, 4096U);
   EXPECT_EQ(good.value().poll_us, 50U);
@@ -53,6 +54,13 @@ TEST(OfiOptions, AreCheckedByName) {
   EXPECT_THAT(options_of("ofi://net?colour=red").error().message(), HasSubstr("there are: domain"));
   EXPECT_THAT(options_of("ofi://net,shm").error().message(), HasSubstr("not both net and shm"));
   EXPECT_TRUE(options_of("ofi://").ok());
+  const auto rails = options_of("ofi://net?domain=eth0,eth1&silent_ms=100");
+  ASSERT_TRUE(rails.ok()) << rails.error().message();
+  EXPECT_THAT(rails.value().domains, ElementsAre("eth0", "eth1"));
+  EXPECT_EQ(rails.value().silent_ms, 100U);
+  EXPECT_THAT(options_of("ofi://net?domain=a,a").error().message(), HasSubstr("names a twice"));
+  EXPECT_THAT(options_of("ofi://net?domain=a,").error().message(), HasSubstr("an empty name"));
+  EXPECT_THAT(options_of("ofi://net?domain=a,b,c,d,e").error().message(), HasSubstr("at most 4"));
   for (const OfiOptionInfo& info : ofi_option_infos())
     EXPECT_NE(info.help, "") << info.name;
 }
@@ -102,6 +110,42 @@ TEST(OfiArrivals, RefuseWhatNoHonestPeerSends) {
   arrivals.clear([&](int*) { ++given_back; });
   EXPECT_EQ(given_back, 2);
   EXPECT_FALSE(arrivals.has_next());
+}
+
+TEST(OfiArrivals, TellWhatHasComeBefore) {
+  int item = 0;
+  OfiArrivals<int*> arrivals(4);
+  EXPECT_FALSE(arrivals.has_had(0));
+  EXPECT_TRUE(arrivals.put(0, &item));
+  EXPECT_TRUE(arrivals.put(2, &item));
+  EXPECT_TRUE(arrivals.has_had(0));
+  EXPECT_FALSE(arrivals.has_had(1));
+  EXPECT_TRUE(arrivals.has_had(2));
+  EXPECT_FALSE(arrivals.has_had(4));
+  arrivals.take();
+  EXPECT_EQ(arrivals.oldest_held(), &item);
+  arrivals.release();
+  EXPECT_TRUE(arrivals.has_had(0));  // long gone
+  EXPECT_TRUE(arrivals.has_had(UINT32_MAX));
+}
+
+TEST(OfiRoom, WhatWasShownAndLostIsNotWaitedFor) {
+  OfiRoom us;
+  OfiRoom them;
+  us.open(48, 48);
+  them.open(48, 48);
+  while (us.may_show())
+    us.on_show();
+  us.forget_shown();  // by a lane that failed
+  ASSERT_TRUE(us.may_show());
+  const std::uint16_t serial = us.shown();
+  us.on_show();
+  them.on_shown_taken(serial);
+  EXPECT_EQ(them.heard(), us.shown());
+  them.on_shown_taken(0);  // late, or again
+  EXPECT_EQ(them.heard(), us.shown());
+  EXPECT_TRUE(us.on_told(0, them.heard()));
+  EXPECT_TRUE(us.on_told(0, 1));  // said long before
 }
 
 TEST(OfiRoom, EndsWithWhatThePeerGaveAndReturnsAsItTells) {
