@@ -142,6 +142,7 @@ struct MessageConnection {
   std::uint32_t reads_waiting = 0;
   std::uint32_t messages_begun = 0;  // that need a RECEIVE
   std::uint32_t peer_credits = 0;
+  std::uint32_t told_credits = 0;  // what the peer knows of ours
   std::uint16_t refusals_heard = 0;
   std::uint16_t invitations_heard = 0;
   Bulletin peer_shows;

@@ -17,6 +17,14 @@ Time deadline_at_post(MessageContext& ctx, const MessageConnection& c, const Wor
   return deadline_of(c.options, work, ctx.now);
 }
 
+// Whether the peer knows of no more than half of the RECEIVEs that it may still use. It hears of the
+// others with the next record, or when one of its messages has come.
+bool owes_credits(const MessageConnection& c) {
+  const auto has = static_cast<std::int32_t>(c.receives->credits() - c.next_message);
+  const auto knows = static_cast<std::int32_t>(c.told_credits - c.next_message);
+  return 2 * knows <= has;
+}
+
 PostStatus post_receive(MessageContext& ctx, MessageConnection& c, const WorkRequest& work) {
   if (c.receives->is_shared())
     return refuse_work(c.error,
@@ -32,6 +40,7 @@ PostStatus post_receive(MessageContext& ctx, MessageConnection& c, const WorkReq
   note_deadline(ctx, c, receive.deadline);
   if (!carries_data(c.phase)) return PostStatus::kOk;
   if (c.shows.invitations != c.shows.refusals) invite(ctx, c);
+  if (!owes_credits(c)) return PostStatus::kOk;
   c.owes_bulletin = true;
   ctx.make_ready(c);
   return PostStatus::kOk;

@@ -112,7 +112,10 @@ class Batch {
         ctx_.fabric.post(std::span<const FabricOp>(scratch_.ops).first(count_));
     for (std::size_t i = 0; i < taken; ++i)
       commit(scratch_.out[i]);
-    if (taken != 0) c_.owes_bulletin = false;
+    if (taken != 0) {
+      c_.owes_bulletin = false;
+      c_.told_credits = scratch_.out[0].record.credits;
+    }
     return taken == count_;
   }
 
@@ -270,6 +273,7 @@ bool send_answer(MessageContext& ctx, MessageConnection& c, Record& record,
                     .local = payload};
   if (ctx.fabric.post({&op, 1}) != 1) return false;
   c.owes_bulletin = false;
+  c.told_credits = record.credits;
   return true;
 }
 
@@ -385,6 +389,7 @@ void show(MessageContext& ctx, MessageConnection& c) {
   if (!c.has_peer) return;
   c.shows.done = c.executed;
   c.shows.credits = c.receives ? c.receives->credits() : 0;
+  c.told_credits = c.shows.credits;
   ctx.fabric.set_status(c.peer, c.shows.pack());
 }
 
