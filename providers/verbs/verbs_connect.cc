@@ -3,7 +3,6 @@
 
 #include <sys/epoll.h>
 
-#include "providers/verbs/tcp_socket.h"
 #include "providers/verbs/verbs_fabric.h"
 #include "providers/verbs/verbs_trouble.h"
 #include "transport/base/printable.h"
@@ -42,12 +41,13 @@ Result<std::uint16_t> VerbsFabric::add_address(std::string_view text) {
     if (!parsed.ok()) return parsed.error();
     address = parsed.value();
   }
-  auto socket = listen_tcp(address);
-  if (!socket.ok()) return socket.error();
+  const bool is_tcp = options_.meeting == VerbsMeeting::kTcp;
+  auto calls = is_tcp ? listen_by_tcp(address) : listen_by_rdma_cm(address);
+  if (!calls.ok()) return calls.error();
   const auto index = static_cast<std::uint16_t>(listeners_.size());
-  const Status watched = watch(socket.value().get(), kListenerMark | index, EPOLLIN);
+  const Status watched = watch(calls.value()->fd(), kListenerMark | index, EPOLLIN);
   if (!watched.ok()) return watched.error();
-  listeners_.push_back({.socket = std::move(socket).value(), .address = address});
+  listeners_.push_back({.calls = std::move(calls).value(), .address = address});
   names_.push_back(address.to_string());
   return index;
 }
@@ -58,7 +58,7 @@ Status VerbsFabric::choose_gid(VerbsPeer& peer, const NetAddress& remote) {
   const bool is_told = options_.gid_index.has_value() || options_.gid_address.has_value();
   if (is_told || port.is_infiniband()) return ok_status();
   // The kernel's own way to the peer, where it leads over this port.
-  const NetAddress own = local_address(peer.socket.get());
+  const NetAddress own = peer.talk->local();
   const GidBytes gid = gid_of(own);
   if (port.index_of(gid)) {
     peer.own_gid = gid;
@@ -119,9 +119,10 @@ Result<FabricPeer> VerbsFabric::connect(std::string_view address, std::span<cons
                                         std::uint16_t lanes) {
   const auto remote = parse(address);
   if (!remote.ok()) return remote.error();
-  auto socket = dial_tcp(remote.value());
-  if (!socket.ok()) return socket.error();
-  const auto taken = take_peer(std::move(socket).value(), remote.value().to_string());
+  const bool is_tcp = options_.meeting == VerbsMeeting::kTcp;
+  auto talk = is_tcp ? dial_by_tcp(remote.value()) : dial_by_rdma_cm(remote.value());
+  if (!talk.ok()) return talk.error();
+  const auto taken = take_peer(std::move(talk).value(), remote.value().to_string());
   if (!taken.ok()) return taken.error();
   VerbsPeer& peer = *taken.value();
   peer.phase = VerbsPeer::Phase::kDialing;
@@ -130,7 +131,7 @@ Result<FabricPeer> VerbsFabric::connect(std::string_view address, std::span<cons
   peer.wished_lanes = std::min(lanes, caps_.max_lanes);
   peer.theirs.ports.resize(1);
   peer.theirs.ports.front().gid = gid_of(remote.value());
-  const Status watched = watch(peer.socket.get(), peer.id.value, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+  const Status watched = watch(peer.talk->fd(), peer.id.value, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
   if (!watched.ok()) {
     free_peer(peer);
     return watched.error();
@@ -139,14 +140,16 @@ Result<FabricPeer> VerbsFabric::connect(std::string_view address, std::span<cons
 }
 
 void VerbsFabric::on_dialed(VerbsPeer& peer) {
-  if (const int error = dial_error(peer.socket.get()); error != 0) {
-    give_up(peer, "nothing answers there (TCP): " + in_words(error));
+  const auto dialed = peer.talk->is_dialed();
+  if (!dialed.ok()) {
+    give_up(peer, dialed.error().message());
     return;
   }
+  if (!dialed.value()) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
   event.data.u64 = peer.id.value;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), &event);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.talk->fd(), &event);
   Status status = choose_gid(peer, address_of(peer.theirs.ports.front().gid));
   if (status.ok()) status = make_lanes(peer, peer.wished_lanes);
   if (!status.ok()) {
@@ -213,8 +216,8 @@ void VerbsFabric::refuse(FabricPeer id, std::span<const std::byte> hello) {
 }
 
 void VerbsFabric::refuse_call(VerbsPeer& peer, const std::string& reason) {
-  static_cast<void>(send_tcp(peer.socket.get(),
-                             encode(VerbsFrameKind::kNoUse, std::as_bytes(std::span(reason)))));
+  static_cast<void>(
+      peer.talk->send(encode(VerbsFrameKind::kNoUse, std::as_bytes(std::span(reason)))));
   free_peer(peer);
 }
 
@@ -252,7 +255,7 @@ void VerbsFabric::on_refusal(VerbsPeer& peer, const VerbsFrame& frame) {
     event.cause = printable({reinterpret_cast<const char*>(frame.body.data()), frame.body.size()});
   peer.is_gone = true;
   peer.is_gone_told = true;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.talk->fd(), nullptr);
   tell(std::move(event));
 }
 

@@ -55,7 +55,7 @@ class VerbsFabric final : public MessageFabric {
 
  private:
   struct Listener {
-    UniqueFd socket;
+    std::unique_ptr<VerbsListener> calls;
     NetAddress address;
   };
   // Who a completion is for.
@@ -93,7 +93,7 @@ class VerbsFabric final : public MessageFabric {
   static constexpr std::uint64_t kListenerMark = 1ULL << 32;  // in what epoll says
   Status open_descriptors();
   Status watch(int fd, std::uint64_t what, std::uint32_t events);
-  Result<VerbsPeer*> take_peer(UniqueFd socket, std::string who);
+  Result<VerbsPeer*> take_peer(std::unique_ptr<VerbsTalk> talk, std::string who);
   void free_peer(VerbsPeer& peer);
   void forget_pairs(VerbsPeer& peer);
   void look_around();

@@ -8,11 +8,13 @@
 namespace spindrift {
 namespace {
 
-constexpr std::array<VerbsOptionInfo, 15> kOptions{{
+constexpr std::array<VerbsOptionInfo, 16> kOptions{{
     {"transport", "", "rc", 0, 0, "",
      "rc: reliable queue pairs; uc: packets by several queue pairs; ud: packets by one"},
     {"gid", "", "auto", 0, 0, "NCCL_IB_GID_INDEX",
      "auto, an index of the port's GID table, or the IP address that the GID stands for"},
+    {"cm", "", "tcp", 0, 0, "",
+     "how connections come about: tcp, or rdma: by rdma_cm, for rc; the same on both sides"},
     {"port", "", "0", 0, 65535, "", "where connections are made, of TCP (ud: UDP); 0: a free one"},
     {"lanes", "queue pairs", "8", 1, 64, "",
      "per connection, each with a UDP source port of its own: what is read (rc), or packets (uc)"},
@@ -57,6 +59,12 @@ Status set_transport(std::string_view key, std::string_view text, VerbsOptions& 
     return ok_status();
   }
   return refusal(key, text, "it is rc, uc or ud");
+}
+
+Status set_meeting(std::string_view key, std::string_view text, VerbsOptions& out) {
+  if (text != "tcp" && text != "rdma") return refusal(key, text, "it is tcp or rdma");
+  out.meeting = text == "tcp" ? VerbsMeeting::kTcp : VerbsMeeting::kRdmaCm;
+  return ok_status();
 }
 
 Status set_gid(std::string_view key, std::string_view text, VerbsOptions& out) {
@@ -122,6 +130,7 @@ Status set_option(const VerbsOptionInfo& info, std::string_view key, std::string
     return ok_status();
   }
   if (info.name == "transport") return set_transport(key, text, out);
+  if (info.name == "cm") return set_meeting(key, text, out);
   if (info.name == "gid") return set_gid(key, text, out);
   if (info.name == "relaxed") return set_relaxed(key, text, out);
   out.filter = parse_hca_filter(text);
@@ -221,6 +230,8 @@ Result<VerbsOptions> parse_verbs_options(const Url& url, const Environment& envi
       return status.error();
   }
   if (const Status status = set_devices(url, out); !status.ok()) return status.error();
+  if (out.meeting == VerbsMeeting::kRdmaCm && out.transport != VerbsTransport::kRc)
+    return refusal("cm", "rdma", "it goes with transport=rc; the others ask each other over UDP");
   return out;
 }
 

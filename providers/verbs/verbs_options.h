@@ -22,6 +22,9 @@ enum class VerbsTransport : std::uint8_t {
 };
 std::string_view to_string(VerbsTransport transport);
 
+// How two sides find each other.
+enum class VerbsMeeting : std::uint8_t { kTcp, kRdmaCm };
+
 enum class RelaxedOrdering : std::uint8_t { kOff, kOn, kAuto };
 
 // "mlx5_0:1"; without a port: the first that is active.
@@ -44,6 +47,7 @@ struct VerbsOptions {
   std::vector<DevicePort> devices{};  // empty: the first that is active and that `filter` lets
   HcaFilter filter{};
   VerbsTransport transport = VerbsTransport::kRc;
+  VerbsMeeting meeting = VerbsMeeting::kTcp;
   std::optional<std::uint32_t> gid_index{};
   std::optional<NetAddress> gid_address{};
   std::string gid_origin{};  // who said so

@@ -1,5 +1,6 @@
 #pragma once
 // One peer of a verbs fabric. Internal to providers/verbs.
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,7 @@
 #include "providers/verbs/message_lane.h"
 #include "providers/verbs/verbs_greeting.h"
 #include "providers/verbs/verbs_lane.h"
-#include "transport/base/unique_fd.h"
+#include "providers/verbs/verbs_talk.h"
 
 namespace spindrift {
 
@@ -32,8 +33,9 @@ struct VerbsPeer {
   bool is_dropped = false;    // by the engine; what was sent before is still on its way
   bool is_gone = false;       // `cause` says why; what it sent before is still to be read
   bool is_gone_told = false;
-  Time since{};  // kCalled, kProbing, is_dropped: limits begin
-  UniqueFd socket{};
+  Time since{};      // kCalled, kProbing, is_dropped: limits begin
+  Time next_look{};  // is_dropped: whether the other side is gone
+  std::unique_ptr<VerbsTalk> talk{};
   VerbsFrameReader frames{};
   std::string who{};  // "10.0.0.2:4793 (mlx5_0 port 1)"
   std::uint64_t nonce = 0;

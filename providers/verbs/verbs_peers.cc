@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-#include "providers/verbs/tcp_socket.h"
 #include "providers/verbs/verbs_fabric.h"
 #include "providers/verbs/verbs_trouble.h"
 #include "transport/base/random.h"
@@ -19,8 +18,11 @@ namespace {
 // every so many.
 constexpr std::uint32_t kTurnsBetweenLooks = 256;
 constexpr std::uint32_t kTurnsInTrouble = 16;
+constexpr int kMostLooks = 8;  // at what a peer says, in one go
 constexpr Duration kSilentCaller = std::chrono::seconds(5);
 constexpr Duration kLongestProbe = std::chrono::seconds(5);
+// At one that was dropped.
+constexpr Duration kBetweenLooks = std::chrono::milliseconds(1);
 // For what was sent before a peer was dropped.
 constexpr Duration kLastWords = std::chrono::seconds(1);
 // Callers that have not said yet what they want.
@@ -66,7 +68,7 @@ Status VerbsFabric::watch(int fd, std::uint64_t what, std::uint32_t events) {
   return ok_status();
 }
 
-Result<VerbsPeer*> VerbsFabric::take_peer(UniqueFd socket, std::string who) {
+Result<VerbsPeer*> VerbsFabric::take_peer(std::unique_ptr<VerbsTalk> talk, std::string who) {
   std::uint32_t index = 0;
   if (!free_peers_.empty()) {
     index = free_peers_.back();
@@ -80,7 +82,7 @@ Result<VerbsPeer*> VerbsFabric::take_peer(UniqueFd socket, std::string who) {
   peers_[index] = std::make_unique<VerbsPeer>();
   VerbsPeer& peer = *peers_[index];
   peer.id = FabricPeer{index};
-  peer.socket = std::move(socket);
+  peer.talk = std::move(talk);
   peer.since = now();
   peer.who = std::move(who);
   peer.nonce = random_u64() | 1;
@@ -114,7 +116,7 @@ void VerbsFabric::free_peer(VerbsPeer& peer) {
   std::erase_if(ended_, [&peer](const Ended& one) { return one.peer == peer.id; });
   repeated_ += peer.messages.repeated();
   free_peers_.push_back(peer.id.value);
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.talk->fd(), nullptr);
   std::unique_ptr<VerbsPeer> holder = std::move(peers_[peer.id.value]);
   // The peer reads nothing of ours any more, and we nothing of its.
   for (VerbsLane& lane : peer.lanes) {
@@ -132,12 +134,28 @@ void VerbsFabric::free_peer(VerbsPeer& peer) {
   forget_pairs(peer);
 }
 
+namespace {
+
+// Whether the other side of one that was dropped is gone as well: nobody will ever acknowledge what
+// is still under way.
+bool has_left(VerbsPeer& peer, Time when) {
+  if (when < peer.next_look) return false;
+  peer.next_look = when + kBetweenLooks;
+  std::vector<std::byte> ignored;
+  TcpGot got = TcpGot::kBytes;
+  while (got == TcpGot::kBytes)
+    got = peer.talk->receive(ignored);
+  return got == TcpGot::kEnd;
+}
+
+}  // namespace
+
 void VerbsFabric::end_dropped(Time when) {
   std::erase_if(dropped_, [this, when](const std::unique_ptr<VerbsPeer>& peer) {
     MessageLane& messages = peer->messages;
     messages.tend();
-    const bool is_over =
-        messages.has_settled() || !messages.lane.is_up() || when - peer->since > kLastWords;
+    const bool is_over = messages.has_settled() || !messages.lane.is_up() ||
+                         when - peer->since > kLastWords || has_left(*peer, when);
     if (is_over) forget_pairs(*peer);
     return is_over;
   });
@@ -146,16 +164,15 @@ void VerbsFabric::end_dropped(Time when) {
 void VerbsFabric::drop(FabricPeer id) {
   VerbsPeer& peer = *peers_[id.value];
   if (peer.phase == VerbsPeer::Phase::kAnswered && !peer.is_gone)
-    static_cast<void>(send_tcp(
-        peer.socket.get(),
+    static_cast<void>(peer.talk->send(
         encode(VerbsFrameKind::kNoUse,
                std::as_bytes(std::span(std::string_view("it was closed before it was open"))))));
   free_peer(peer);
 }
 
 void VerbsFabric::say(VerbsPeer& peer, std::span<const std::byte> frame) {
-  if (!send_tcp(peer.socket.get(), frame))
-    lose(peer, "its TCP connection takes nothing any more: " + in_words(errno));
+  if (!peer.talk->send(frame))
+    lose(peer, "the connection by which it was found takes nothing any more: " + in_words(errno));
 }
 
 // A connection that we wanted does not come about.
@@ -163,7 +180,7 @@ void VerbsFabric::give_up(VerbsPeer& peer, std::string cause) {
   if (peer.is_gone) return;
   peer.is_gone = true;
   peer.is_gone_told = true;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.talk->fd(), nullptr);
   tell({.kind = FabricEvent::Kind::kRefused, .peer = peer.id, .cause = std::move(cause)});
 }
 
@@ -177,7 +194,7 @@ void VerbsFabric::lose(VerbsPeer& peer, std::string cause) {
   peer.is_gone = true;
   ++gone_untold_;
   peer.cause = std::move(cause);
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);  // readable for ever
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.talk->fd(), nullptr);  // readable for ever
   if (!peer.is_open()) return;
   take_work();  // what arrived before
   for (std::size_t i = 0; i < peer.lanes.size(); ++i)
@@ -198,7 +215,9 @@ void VerbsFabric::look_at_peer(VerbsPeer& peer) {
     return;
   }
   std::vector<std::byte> bytes;
-  const TcpGot got = receive_tcp(peer.socket.get(), bytes);
+  TcpGot got = TcpGot::kBytes;
+  for (int looks = 0; looks < kMostLooks && got == TcpGot::kBytes; ++looks)
+    got = peer.talk->receive(bytes);
   peer.frames.append(bytes);
   VerbsFrame frame;
   while (peers_[id.value].get() == &peer && !peer.is_gone) {
@@ -226,10 +245,10 @@ void VerbsFabric::look_at_peer(VerbsPeer& peer) {
 
 void VerbsFabric::take_callers(std::uint16_t listener) {
   while (opening_ < kMostStrangers) {
-    TcpCaller caller = accept_tcp(listeners_[listener].socket.get());
-    if (!caller.socket.is_open()) return;
-    const int fd = caller.socket.get();
-    const auto taken = take_peer(std::move(caller.socket), caller.from.to_string());
+    VerbsListener::Caller caller = listeners_[listener].calls->accept();
+    if (caller.talk == nullptr) return;
+    const int fd = caller.talk->fd();
+    const auto taken = take_peer(std::move(caller.talk), caller.from.to_string());
     if (!taken.ok()) return;  // its end is closed
     VerbsPeer& peer = *taken.value();
     peer.address = listener;

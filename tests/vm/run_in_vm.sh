@@ -81,7 +81,7 @@ mount -t tmpfs -o size=75% tmpfs /over && mkdir /over/u /over/w &&
   mount -t overlay -o lowerdir=/host,upperdir=/over/u,workdir=/over/w overlay /newroot ||
   fail "no overlay over the host's root"
 . /vm/settings
-case $devices in cards) needed="vfio_iommu_type1 vfio-pci tun" ;; rdma) needed="ib_uverbs rdma_rxe veth" ;; esac
+case $devices in cards) needed="vfio_iommu_type1 vfio-pci tun" ;; rdma) needed="ib_uverbs rdma_ucm rdma_rxe veth" ;; esac
 for m in $needed; do modprobe $m || fail "modprobe $m"; done
 ports=
 [ $devices = rdma ] || echo Y >/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts
@@ -160,7 +160,7 @@ END
 
 # Modules of the kernel that the guest may need.
 modules='drivers/virtio/* drivers/char/virtio_console.ko* net/9p/9pnet.ko* net/9p/9pnet_virtio.ko* fs/9p/*
-  fs/netfs/* fs/fscache/* fs/overlayfs/* drivers/vfio/* virt/lib/irqbypass.ko* drivers/infiniband/core/*
+  fs/netfs/* fs/fscache/* fs/overlayfs/* fs/configfs/* drivers/vfio/* virt/lib/irqbypass.ko* drivers/infiniband/core/*
   drivers/infiniband/sw/rxe/* drivers/net/veth.ko* net/ipv4/udp_tunnel.ko* net/ipv6/ip6_udp_tunnel.ko*
   net/sched/sch_netem.ko* net/sched/sch_multiq.ko* net/sched/cls_flower.ko* net/sched/act_skbedit.ko*
   net/sched/sch_ingress.ko* drivers/net/tun.ko* lib/crc* crypto/crc32*'

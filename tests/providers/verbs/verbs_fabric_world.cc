@@ -29,7 +29,11 @@ std::vector<FabricWorld> fabric_worlds() {
   small.buffers = 16;
   small.lanes = 1;
   small.mtu = 1024;
-  return {{"verbs_rc", over({})}, {"verbs_rc_small", over(small)}};
+  VerbsOptions by_rdma_cm;
+  by_rdma_cm.meeting = VerbsMeeting::kRdmaCm;
+  return {{"verbs_rc", over({})},
+          {"verbs_rc_small", over(small)},
+          {"verbs_rc_by_rdma_cm", over(by_rdma_cm)}};
 }
 
 }  // namespace spindrift

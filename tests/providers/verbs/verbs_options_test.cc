@@ -114,6 +114,9 @@ TEST(VerbsOptionsTest, WhatIsWrongIsNamed) {
               HasSubstr("no option 'lane'; it knows transport, gid"));
   EXPECT_THAT(refusal("verbs://auto?lanes=65"), HasSubstr("lanes=65: it is a number of 1..64"));
   EXPECT_THAT(refusal("verbs://auto?transport=xrc"), HasSubstr("it is rc, uc or ud"));
+  EXPECT_EQ(parse("verbs://auto?cm=rdma").value().meeting, VerbsMeeting::kRdmaCm);
+  EXPECT_THAT(refusal("verbs://auto?cm=udp"), HasSubstr("it is tcp or rdma"));
+  EXPECT_THAT(refusal("verbs://auto?cm=rdma&transport=uc"), HasSubstr("goes with transport=rc"));
   EXPECT_THAT(refusal("verbs://auto?relaxed=maybe"), HasSubstr("off (0), on (1) or auto (2)"));
   EXPECT_THAT(refusal("verbs://mlx5_0:0"), HasSubstr("as in verbs://mlx5_0:1"));
   EXPECT_THAT(refusal("verbs://mlx5_0,mlx5_0"), HasSubstr("named twice"));
