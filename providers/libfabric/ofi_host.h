@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <rdma/fi_rma.h>
+
 #include "providers/libfabric/ofi_options.h"
 #include "providers/libfabric/ofi_peer.h"
 #include "transport/base/ring.h"
@@ -159,6 +161,7 @@ class OfiFabric final : public MessageFabric {
 
   // ofi_reads.cc
   bool read(OfiPeer& peer, const FabricOp& op);
+  bool find_sources(OfiPeer& peer, const FabricOp& op, std::span<fi_rma_iov> out) const;
   void look_at_gate(OfiPeer& peer, OfiLane& lane);
   bool begin_gate(OfiPeer& peer, OfiLane& lane, OfiGateRead& gate);
   void on_landed(OfiRead& read);

@@ -10,6 +10,12 @@ namespace {
 constexpr std::uint64_t kDeviceMark = (1ULL << 32) - 1;  // in what epoll says
 constexpr std::size_t kGatesAtOnce = 64;
 
+// What is called "verbs" is offered as "verbs;ofi_rxm". Those that connect compare what was
+// offered.
+bool may_be_same(const std::string& one, const std::string& other) {
+  return one == other || one.starts_with(other + ";") || other.starts_with(one + ";");
+}
+
 }  // namespace
 
 Status OfiFabric::open_rail(const OfiWish& wish, OfiRails& opened) const {
@@ -67,7 +73,8 @@ Status OfiFabric::open_rails(const OfiAddress& address, const NetAddress& source
 
 Status OfiFabric::check_provider(const OfiAddress& address, std::string_view text) const {
   const std::string ours = rails_.empty() ? options_.provider : first_device().provider();
-  if (address.provider.empty() || ours.empty() || address.provider == ours) return ok_status();
+  if (address.provider.empty() || ours.empty() || may_be_same(address.provider, ours))
+    return ok_status();
   return Error(ErrorCode::kInvalidArgument, "ofi://" + std::string(text) +
                                                 ": this endpoint uses libfabric's provider " +
                                                 ours + ", which reaches only its like");

@@ -34,6 +34,20 @@ std::uint64_t bytes_of(std::span<const Sge> pieces) {
 
 }  // namespace
 
+// Where the peer's bytes lie, by the lane that the read takes; false: nowhere that we know of.
+bool OfiFabric::find_sources(OfiPeer& peer, const FabricOp& op, std::span<fi_rma_iov> out) const {
+  for (std::size_t i = 0; i < op.remote.size(); ++i) {
+    OfiRegionCard::ByLane theirs{.address = op.remote[i].address, .key = op.remote[i].key};
+    if (peer.has_several_lanes() && !find_theirs(peer, op.remote[i], op.lane, theirs)) {
+      peer.read_error = "reading the memory of " + describe_peer(peer.id) +
+                        ": it is not registered, or is not any more";
+      return false;
+    }
+    out[i] = {.addr = theirs.address, .len = op.remote[i].bytes, .key = theirs.key};
+  }
+  return true;
+}
+
 bool OfiFabric::read(OfiPeer& peer, const FabricOp& op) {
   if (free_reads_.empty() || reads_done_.size() + peer.reads.size() >= reads_done_.capacity())
     return false;
@@ -70,15 +84,7 @@ bool OfiFabric::read(OfiPeer& peer, const FabricOp& op) {
     record.regions[i] = op.local[i].region;
   }
   std::array<fi_rma_iov, kMaxSge> from;
-  for (std::size_t i = 0; i < op.remote.size(); ++i) {
-    OfiRegionCard::ByLane theirs{.address = op.remote[i].address, .key = op.remote[i].key};
-    if (peer.has_several_lanes() && !find_theirs(peer, op.remote[i], op.lane, theirs)) {
-      peer.read_error = "reading the memory of " + describe_peer(peer.id) +
-                        ": it is not registered, or is not any more";
-      return refuse(FabricCompletion::Fault::kRefused);
-    }
-    from[i] = {.addr = theirs.address, .len = op.remote[i].bytes, .key = theirs.key};
-  }
+  if (!find_sources(peer, op, from)) return refuse(FabricCompletion::Fault::kRefused);
   fi_msg_rma message{};
   message.msg_iov = pieces.data();
   message.desc = descriptors.data();

@@ -12,8 +12,8 @@ namespace spindrift {
 namespace {
 
 struct OfiPair final : public FabricPair {
-  OfiPair(const std::string& provider, std::uint64_t seed) {
-    address = provider + "@127.0.0.1:0";
+  OfiPair(const std::string& provider, std::uint64_t seed, const std::string& host = "127.0.0.1") {
+    address = provider + "@" + host + ":0";
     for (auto* side : {&a, &b})
       *side = std::move(open_ofi({.provider = provider, .shuffle_seed = seed}).value());
   }
@@ -53,6 +53,13 @@ std::vector<FabricWorld> fabric_worlds() {
                                      {"shm", over("shm", 0)},
                                      {"shm_any_order", over("shm", 11)},
                                      {"udp_rxd", over("udp;ofi_rxd", 0)}};
+  // In the virtual machine (tests/vm), between its two soft-RoCE devices.
+  if (::access("/sys/class/infiniband/rxe0", F_OK) == 0)
+    for (const char* const provider : {"verbs", "verbs;ofi_rxm"})
+      worlds.push_back({std::string(provider) == "verbs" ? "verbs" : "verbs_rxm",
+                        [provider]() -> std::unique_ptr<FabricPair> {
+                          return std::make_unique<OfiPair>(provider, 0, "10.77.0.1");
+                        }});
   if (::geteuid() == 0) {
     worlds.push_back({"rails_of_net", over_rails(0)});
     worlds.push_back({"rails_of_net_any_order", over_rails(13)});

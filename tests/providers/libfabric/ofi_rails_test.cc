@@ -1,4 +1,5 @@
-// A connection over two rails, one of which is cut while messages and reads are under way.
+// A connection over two rails, one of which is cut while messages and reads are under way. What it
+// tries out is in ofi_lanes, ofi_polling and ofi_rails.
 #include <array>
 #include <cstring>
 #include <memory>

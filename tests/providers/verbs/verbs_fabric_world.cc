@@ -1,4 +1,5 @@
-// The contract suite of fabrics over two soft-RoCE devices.
+// The contract suite of fabrics over two soft-RoCE devices, whose sides find each other by TCP
+// (tcp_talk) or by rdma_cm (rdma_talk).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
