@@ -65,14 +65,14 @@ def spindrift(build, options, words):
     return json.loads(client.stdout)
 
 
-def perftest(program, traces=(None, None)):
+def perftest(program, traces=(None, None), variables=None):
     """The last line of numbers that a program of perftest prints; under strace where `traces` say."""
     def under(trace):
         return STRACE + [trace] if trace else []
     common = program + ["-x", "1", "-F", "-p", "18515"]
-    server = start(under(traces[0]) + common + ["-d", "rxe0"])
+    server = start(under(traces[0]) + common + ["-d", "rxe0"], variables)
     await_listener(18515)
-    client = start(under(traces[1]) + common + ["-d", "rxe1", "10.77.0.1"])
+    client = start(under(traces[1]) + common + ["-d", "rxe1", "10.77.0.1"], variables)
     text = finish(client, " ".join(program))
     finish(server, " ".join(program))
     rows = [line.split() for line in text.splitlines() if re.match(r"^ *\d+ +\d+ ", line)]
@@ -104,13 +104,27 @@ def count_ours(build, case, folder):
             "system_calls": (calls[1] - calls[0]) / (MANY - FEW)}
 
 
-def count_perftest(case, folder):
-    calls = []
+def tallied(build, words, path):
+    """What both ends of a program of perftest ask their devices for, in all."""
+    perftest(words + ["--use_old_post_send"],
+             variables={"LD_PRELOAD": str(build / "bench" / "libverbs_tally.so"),
+                        "VERBS_TALLY": str(path)})
+    ends = [json.loads(line) for line in path.read_text().splitlines()]
+    if len(ends) != 2 or not all(end["requests"] for end in ends):
+        raise SystemExit(f"{words[0]} was not counted at both ends: {ends}")
+    return {name: sum(end[name] for end in ends) for name in ends[0]}
+
+
+def count_perftest(build, case, folder):
+    calls, asked = [], []
     for messages in (FEW, MANY):
         traces = (str(folder / f"near{messages}"), str(folder / f"far{messages}"))
-        perftest(case[4] + ["-n", str(messages)], traces)
+        words = case[4] + ["-n", str(messages)]
+        perftest(words, traces)
         calls.append(sum(calls_in(trace) for trace in traces))
-    return {"system_calls": (calls[1] - calls[0]) / (MANY - FEW)}
+        asked.append(tallied(build, words, folder / f"tally{messages}"))
+    return {"system_calls": (calls[1] - calls[0]) / (MANY - FEW),
+            **{name: (asked[1][name] - asked[0][name]) / (MANY - FEW) for name in asked[0]}}
 
 
 def counts(build, _rounds, _seconds):
@@ -119,7 +133,7 @@ def counts(build, _rounds, _seconds):
         folder = pathlib.Path(name)
         for case in COUNTED:
             found.append({"label": case[0], "ours": count_ours(build, case, folder),
-                          "perftest": count_perftest(case, folder) if case[4] else None})
+                          "perftest": count_perftest(build, case, folder) if case[4] else None})
     return found
 
 
@@ -196,13 +210,14 @@ MEASURES = {"counts": counts, "times": times, "loss_rc": loss("rc"), "loss_uc": 
 
 
 def count_table(found):
-    lines = ["| per message, both ends | requests | doorbells | completions | system calls | "
-             "perftest's system calls |", "|---|---|---|---|---|---|"]
+    columns = ("requests", "doorbells", "completions", "system_calls")
+    lines = ["| per message, both ends | requests | doorbells | completions | system calls |",
+             "|---|---|---|---|---|"]
     for one in found:
-        ours = one["ours"]
-        theirs = f"{one['perftest']['system_calls']:.2f}" if one["perftest"] else ""
-        lines.append(f"| {one['label']} | {ours['requests']:.2f} | {ours['doorbells']:.2f} | "
-                     f"{ours['completions']:.2f} | {ours['system_calls']:.2f} | {theirs} |")
+        for who, counted in (("", one["ours"]), (" (perftest)", one["perftest"])):
+            if counted:
+                cells = " | ".join(f"{counted[name]:.2f}" for name in columns)
+                lines.append(f"| {one['label']}{who} | {cells} |")
     return "\n".join(lines)
 
 
