@@ -123,14 +123,16 @@ bool OfiFabric::begin_gate(OfiPeer& peer, OfiLane& lane, OfiGateRead& gate) {
   const std::size_t place =
       number * kGateReads + static_cast<std::size_t>(&gate - lane.gate_reads.data());
   OfiGateWords& landing = peer.gate->landing[place];
+  // How many messages have arrived matters where they may be lost.
+  const std::size_t bytes = peer.has_several_lanes() ? sizeof(landing) : sizeof(landing.name);
   gate.kind = OfiOperation::Kind::kGate;
   gate.peer = &peer;
   gate.lane = static_cast<std::uint16_t>(number);
   void* const descriptor = gates_[peer.gate_place.slab].registration.descriptor(number);
   const long code = reader == nullptr
                         ? -FI_ENOTCONN
-                        : fi_read(reader, &landing, sizeof(landing), descriptor, lane.to,
-                                  lane.their_gate, lane.their_gate_key, &gate.context);
+                        : fi_read(reader, &landing, bytes, descriptor, lane.to, lane.their_gate,
+                                  lane.their_gate_key, &gate.context);
   if (code == 0) {
     gate.number = ++lane.gates_begun;
     gate.serial = ++reads_begun_;
