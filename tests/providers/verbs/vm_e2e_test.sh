@@ -91,8 +91,6 @@ says 'verbs://rxe0?transport=ud' '^  paths +1$'
 run "?lanes=4" --op write --size 64K -n 30 --warmup 0 --verify
 run "" --op read --size 100000 -n 20 --warmup 0 --verify
 run "" --op send --size 64 -n 200 --warmup 0 --verify
-run "?cm=rdma" --op write --size 64K -n 20 --warmup 0 --verify
-run "?cm=rdma&lanes=2" --op send --size 64 -n 100 --warmup 0 --verify
 run "?transport=ud" --op write --size 64K -n 10 --warmup 0 --verify
 run "?transport=uc&lanes=4" --op write --size 64K -n 10 --warmup 0 --verify
 
