@@ -49,7 +49,8 @@ std::string Comm::rail_shares() const {
 void Comm::close() {
   const std::lock_guard guard(engine_);
   if (number_ == 0) return;
-  if (is_open()) {
+  // Also where the peer was first to close; what has failed was told of by a warning.
+  if (has_opened_ && !is_reported_) {
     CounterSnapshot counters;
     engine_.endpoint().counters(conn_, counters);
     inform(kLogNet,
@@ -91,6 +92,7 @@ void Comm::on_open() {
   if (!state_.compare_exchange_strong(opening, State::kOpen)) return;
   const auto info = engine_.endpoint().info(conn_);
   if (info.ok()) peer_ = info.value().remote_address;
+  has_opened_ = true;
   inform(kLogNet, describe());
 }
 

@@ -83,6 +83,7 @@ class Comm : public Link {
   std::uint32_t number_ = 0;  // at the engine
   std::atomic<State> state_{State::kOpening};
   std::string why_;  // set once, before state_ is kFailed
+  bool has_opened_ = false;
   bool is_reported_ = false;
   std::uint64_t peer_key_ = 0;  // of memory of the peer; 0: none known yet
   std::uint32_t polls_ = 0;
