@@ -17,8 +17,8 @@ Time deadline_at_post(MessageContext& ctx, const MessageConnection& c, const Wor
   return deadline_of(c.options, work, ctx.now);
 }
 
-// Whether the peer knows of no more than half of the RECEIVEs that it may still use. It hears of the
-// others with the next record, or when one of its messages has come.
+// Whether the peer knows of no more than half of the RECEIVEs that it may still use. It hears of
+// the others with the next record, or when one of its messages has come.
 bool owes_credits(const MessageConnection& c) {
   const auto has = static_cast<std::int32_t>(c.receives->credits() - c.next_message);
   const auto knows = static_cast<std::int32_t>(c.told_credits - c.next_message);
