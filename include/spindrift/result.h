@@ -1,6 +1,8 @@
 #pragma once
 // Error model. Control calls return Result<T>; data-path outcomes travel in Completion::status.
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,16 +32,28 @@ class [[nodiscard]] Error {
   ErrorCode code_;
 };
 
+// A caller who takes the value without asking is told why there is none, and ends.
+[[noreturn]] inline void end_without_value(const Error& error) {
+  std::fprintf(stderr, "spindrift: an error was taken for a result: %s\n", error.message().c_str());
+  std::abort();
+}
+
 template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
   bool ok() const { return state_.index() == 0; }
-  // Only when ok().
-  T& value() & { return *std::get_if<0>(&state_); }
-  const T& value() const& { return *std::get_if<0>(&state_); }
-  T&& value() && { return std::move(*std::get_if<0>(&state_)); }
+  // Only when ok(): ends the process otherwise.
+  T& value() & {
+    if (!ok()) end_without_value(error());
+    return *std::get_if<0>(&state_);
+  }
+  const T& value() const& {
+    if (!ok()) end_without_value(error());
+    return *std::get_if<0>(&state_);
+  }
+  T&& value() && { return std::move(value()); }
   // Only when not ok().
   const Error& error() const { return *std::get_if<1>(&state_); }
 
