@@ -156,6 +156,26 @@ if [ "$link" = memif ]; then
   grep -E 'port[0-9]+_control_sent +[0-9]{2}' "$out/client" || fail "$link: no neighbour was asked again"
 fi
 v4 "" --op send --size 64 -n 2000 --warmup 0 --verify
+
+# Memory links as a user without any right.
+if [ "$(id -u)" = 0 ] && [[ $link != af_* ]]; then
+  mkdir "$out/bin" && chmod 711 "$out"
+  cp "$tool" "$SPINDRIFT_MODULES/libspindrift-dpdk.so" "$out/bin"
+  install -d -o 65534 -g 65534 "$out/nobody"
+  cat >"$out/bin/as_nobody" <<TEXT
+#!/bin/sh
+export SPINDRIFT_MODULES=$out/bin HOME=$out/nobody XDG_RUNTIME_DIR=$out/nobody
+exec setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all $out/bin/${tool##*/} "\$@"
+TEXT
+  chmod 755 "$out/bin/as_nobody"
+  (
+    tool=$out/bin/as_nobody near=${near//$socket/$out/nobody/s} far=${far//$socket/$out/nobody/s}
+    socket=$out/nobody/s failures=0
+    v4 "" --op write --size 1M -n 100 --warmup 0 --verify
+    v4 "" --op send --size 64 -n 1000 --warmup 0 --verify
+    exit $failures
+  ) || fail "$link as an unprivileged user"
+fi
 v4 checksum=on --op read --size 100000 -n 100 --warmup 0 --verify
 if [ "$link" = memif ] || [ "$link" = af_packet ]; then
   v4 vlan=100 --op write --size 64K -n 100 --warmup 0 --verify
