@@ -10,6 +10,7 @@ import argparse
 import json
 import pathlib
 import random
+import re
 import statistics
 import sys
 import time
@@ -139,6 +140,17 @@ def table(task, peers):
     return "\n".join(lines) + "\n"
 
 
+def with_tables(text, tables, source):
+    """The text of the documents with these tables, and where they are from, in place of those of their titles."""
+    for table_text in tables:
+        title, _, body = table_text.partition("\n\n")
+        old = re.search(rf"^{re.escape(title)}\n.*?(?=^\*\*|\Z)", text, re.MULTILINE | re.DOTALL)
+        if not old:
+            raise ValueError(f"the documents have no table {title}")
+        text = f"{text[:old.start()]}{title}\n\n{source}{body}\n{text[old.end():]}"
+    return text
+
+
 def parse_arguments(words):
     parser = argparse.ArgumentParser(prog="./dev bench collectives", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -146,14 +158,15 @@ def parse_arguments(words):
     parser.add_argument("--rounds", type=int, default=10, help="of every task (10)")
     parser.add_argument("--seconds", type=float, default=0.1, help="of each size, about (0.1)")
     parser.add_argument("--quick", action="store_true", help="one short round: shows that it works")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/PERFORMANCE.md")
+    parser.add_argument("--write-docs", action="store_true", 
+                        help="put the tables into docs/PERFORMANCE.md; others stay there as they are")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench", help="folder of collectives.json")
     arguments = parser.parse_args(words)
     if not 1 <= arguments.rounds <= 1000:
         parser.error(f"--rounds {arguments.rounds} is outside 1..1000")
-    if arguments.write_docs and (arguments.names or arguments.quick):
-        parser.error("--write-docs writes whole tables: leave out task names and --quick")
+    if arguments.write_docs and arguments.quick:
+        parser.error("--write-docs wants figures to rely on: leave out --quick")
     return arguments
 
 
@@ -182,8 +195,13 @@ def main():
                        for name, sizes in task.calls.items()}} for task in tasks]
     (arguments.out / "collectives.json").write_text(json.dumps(samples, indent=1))
     if arguments.write_docs:
-        text = (f"Machine: {report.describe_machine(report.machine())}. {rounds} rounds.\n\n" + "\n".join(tables))
-        report.write_section(ROOT / "docs" / "PERFORMANCE.md", "collectives", text)
+        source = f"Machine: {report.describe_machine(report.machine())}. {rounds} rounds.\n\n"
+        path = ROOT / "docs" / "PERFORMANCE.md"
+        text = source + "\n".join(tables)
+        if arguments.names:
+            _, old, _ = report.split_at(path, "collectives")
+            text = with_tables(old, tables, source)
+        report.write_section(path, "collectives", text)
     ours_failed = any(peer.name in task.failures for task in tasks for peer in peers if peer.is_ours)
     return 1 if ours_failed else 0
 

@@ -42,6 +42,16 @@ class Ratio(unittest.TestCase):
         self.assertIsNone(bench_collectives.ratio(calls(None), calls(1)))
 
 
+class Documents(unittest.TestCase):
+    def test_tables_of_other_tasks_stay(self):
+        text = "Machine: old.\n\n**a, 2 ranks**\n\n| 1 |\n\n**b, 2 ranks**\n\n| 2 |\n\n**c, 2 ranks**\n\n| 3 |"
+        got = bench_collectives.with_tables(text, ["**b, 2 ranks**\n\n| 4 |\n", "**c, 2 ranks**\n\n| 5 |\n"], "New.\n\n")
+        self.assertEqual(got, "Machine: old.\n\n**a, 2 ranks**\n\n| 1 |\n\n**b, 2 ranks**\n\nNew.\n\n| 4 |\n\n"
+                              "**c, 2 ranks**\n\nNew.\n\n| 5 |\n\n")
+        with self.assertRaises(ValueError):
+            bench_collectives.with_tables(text, ["**d, 2 ranks**\n\n| 4 |\n"], "New.\n\n")
+
+
 class Stalls(unittest.TestCase):
     def test_a_call_counts_beyond_the_median_of_its_size(self):
         task = bench_collectives.Task(SOCKETS, 4, ["all_reduce"], [8, 16])

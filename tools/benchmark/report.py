@@ -103,11 +103,17 @@ def markers(table):
             f"<!-- end of the {table} table -->")
 
 
-def write_section(path, table, text):
-    """Puts `text` between the markers of the table in the file."""
+def split_at(path, table):
+    """The text of the file up to the table, the table, and the rest; the markers are of the first and last."""
     first, last = markers(table)
     before, begin, rest = path.read_text().partition(first)
-    _, end, after = rest.partition(last)
+    text, end, after = rest.partition(last)
     if not begin or not end:
         raise ValueError(f"{path} lacks the lines '{first}' and '{last}'")
-    path.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
+    return before + begin, text.strip("\n"), end + after
+
+
+def write_section(path, table, text):
+    """Puts `text` between the markers of the table in the file."""
+    before, _, after = split_at(path, table)
+    path.write_text(f"{before}\n\n{text}\n{after}")
