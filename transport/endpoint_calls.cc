@@ -43,6 +43,11 @@ Result<MemoryRegion> EndpointImpl::register_memory(std::span<std::byte> bytes, A
                                                    const RegisterOptions& options) {
   const std::lock_guard guard(lock_);
   if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
+  if (options.type != MemoryType::kHost)
+    return remember(ConnId{}, Error(ErrorCode::kUnsupported,
+                                    "device memory (dma-buf) cannot be registered with a packet "
+                                    "provider: it copies payload with the CPU. Register host "
+                                    "memory and copy"));
   auto region = ctx_.memory.add(bytes, access, options, random_u64());
   if (!region.ok()) return remember(ConnId{}, region.error());
   if (auto* user = dynamic_cast<RegionUser*>(io_.get()))

@@ -7,16 +7,26 @@ namespace {
 
 constexpr std::uint32_t kLastEpoch = (1U << (32 - MemoryTable::kIndexBits)) - 1;
 
+Status check_device(Access access, const RegisterOptions& options) {
+  if (options.dmabuf_fd < 0)
+    return Error(ErrorCode::kInvalidArgument,
+                 "device memory (dma-buf) is registered by its descriptor: set dmabuf_fd");
+  if (has_access(access, Access::kRemoteAtomic) || options.is_line_ordered)
+    return Error(ErrorCode::kUnsupported,
+                 "device memory (dma-buf) can be neither line-ordered nor the target of atomics: "
+                 "both are done by the processor, which does not touch it. Register it without");
+  return ok_status();
+}
+
 }  // namespace
 
 MemoryTable::MemoryTable(std::uint32_t max_regions) : max_regions_(max_regions) {}
 
 Result<MemoryRegion> MemoryTable::add(std::span<std::byte> bytes, Access access,
                                       const RegisterOptions& options, std::uint64_t random) {
-  if (options.type != MemoryType::kHost)
-    return Error(ErrorCode::kUnsupported,
-                 "device memory (dma-buf) cannot be registered with a packet provider: it copies "
-                 "payload with the CPU. Register host memory and copy");
+  const bool is_device = options.type == MemoryType::kDmaBuf;
+  if (is_device)
+    if (const Status fit = check_device(access, options); !fit.ok()) return fit.error();
   if (bytes.data() == nullptr && !bytes.empty())
     return Error(ErrorCode::kInvalidArgument, "the region to register has no address");
   if (count_ == max_regions_)
@@ -40,10 +50,11 @@ Result<MemoryRegion> MemoryTable::add(std::span<std::byte> bytes, Access access,
   region.bytes = bytes.size();
   region.access = access;
   region.is_line_ordered = options.is_line_ordered;
+  region.is_device = is_device;
   region.holds = 0;
   region.last_transmission = 0;
   ++region.epoch;
-  region.key = (random << kIndexBits) | index;
+  region.key = ((random << kIndexBits) & ~kDeviceBit) | (is_device ? kDeviceBit : 0) | index;
   if ((region.key >> kIndexBits) == 0) region.key |= 1ULL << kIndexBits;  // never zero: free
   ++count_;
   MemoryRegion out;

@@ -16,13 +16,15 @@ namespace spindrift {
 
 class MemoryTable {
  public:
-  // Index in the low bits of both keys; a remote key has 44 random bits above it, a local key an
+  // Index in the low bits of both keys; a remote key has 43 random bits above it, a local key an
   // epoch.
   static constexpr std::uint32_t kIndexBits = 20;
+  // Of remote keys: the memory is a device's, and whoever writes there has to offer the bytes.
+  static constexpr std::uint64_t kDeviceBit = 1ULL << 63U;
 
   explicit MemoryTable(std::uint32_t max_regions);
 
-  // `random` supplies the unguessable part of the key (44 bits are used).
+  // `random` supplies the unguessable part of the key (43 bits are used).
   Result<MemoryRegion> add(std::span<std::byte> bytes, Access access,
                            const RegisterOptions& options, std::uint64_t random);
   // `released`: transmissions up to this one are no longer read by the provider. While it still
@@ -34,6 +36,7 @@ class MemoryTable {
   struct Cover {
     bool is_whole = false;  // the piece lies in the region its key names
     bool is_line_ordered = false;
+    bool is_device = false;  // the processor must not touch it
   };
   [[nodiscard]] Cover cover(const Sge& sge, bool needs_write) const {
     const Region* region = find_local(sge.region);
@@ -43,7 +46,8 @@ class MemoryTable {
     const auto base = reinterpret_cast<std::uintptr_t>(region->data);
     return {.is_whole = begin >= base && sge.bytes <= region->bytes &&
                         begin - base <= region->bytes - sge.bytes,
-            .is_line_ordered = region->is_line_ordered};
+            .is_line_ordered = region->is_line_ordered,
+            .is_device = region->is_device};
   }
   // Work in progress names the region.
   void hold(LocalKey key) {
@@ -67,6 +71,7 @@ class MemoryTable {
   struct Target {
     wire::ReturnCode code = wire::ReturnCode::kOk;
     bool is_line_ordered = false;
+    bool is_device = false;     // the processor must not touch it
     std::byte* data = nullptr;  // only when kOk
     LocalKey region{};          // the same
   };
@@ -82,6 +87,7 @@ class MemoryTable {
       return {.code = wire::ReturnCode::kOutOfRange};
     return {.code = wire::ReturnCode::kOk,
             .is_line_ordered = region.is_line_ordered,
+            .is_device = region.is_device,
             .data = region.data + offset,
             .region = LocalKey{local_key(region, index)}};
   }
@@ -98,6 +104,7 @@ class MemoryTable {
     std::uint32_t holds = 0;
     Access access = Access::kLocalRead;
     bool is_line_ordered = false;
+    bool is_device = false;
   };
   void read_by(std::uint64_t index, std::uint64_t transmission) {
     regions_[index].last_transmission = std::max(regions_[index].last_transmission, transmission);

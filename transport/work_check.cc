@@ -22,6 +22,16 @@ PostStatus refuse_piece(const WorkRequest& work, std::size_t piece, bool needs_w
                                          needs_write ? ", or it does not grant kLocalWrite" : ""));
 }
 
+// Where messages of any length land: short ones are copied there by the processor.
+PostStatus check_landing(const MemoryTable& memory, const WorkRequest& work, std::string& error,
+                         ListFacts& facts) {
+  const PostStatus status = check_list(memory, work, true, error, facts);
+  if (status != PostStatus::kOk || !facts.has_device) return status;
+  return refuse_work(error,
+                     "a RECEIVE cannot lie in device memory; let the peer WRITE there, with an "
+                     "immediate where this side has to hear of it");
+}
+
 }  // namespace
 
 PostStatus refuse_work(std::string& error, std::string sentence) {
@@ -40,7 +50,12 @@ PostStatus check_list(const MemoryTable& memory, const WorkRequest& work, bool n
     const MemoryTable::Cover cover = memory.cover(work.local[i], needs_write);
     if (!cover.is_whole) return refuse_piece(work, i, needs_write, error);
     if (cover.is_line_ordered) facts.line_ordered |= 1U << i;
+    facts.has_device = facts.has_device || cover.is_device;
   }
+  if (facts.has_device && facts.line_ordered != 0)
+    return refuse_work(error, absl::StrCat(name_of(work.kind),
+                                           ": device memory and line-ordered memory in one list; "
+                                           "post them apart"));
   if (work.is_inline && facts.bytes > kMaxInlineBytes)
     return refuse_work(
         error, absl::StrCat("inline ", name_of(work.kind), " of ", facts.bytes, " bytes; at most ",
@@ -65,6 +80,9 @@ PostStatus check_request(const MemoryTable& memory, const WorkRequest& work, std
   if (is_atomic && (work.local.size() != 1 || work.local[0].bytes != 8))
     return refuse_work(error, absl::StrCat(name_of(work.kind),
                                            " needs one local entry of 8 bytes for the old value"));
+  if (is_atomic && facts.has_device)
+    return refuse_work(
+        error, absl::StrCat(name_of(work.kind), ": the old value cannot go to device memory"));
   if (work.timeout < Duration{})
     return refuse_work(error, absl::StrCat(name_of(work.kind), ": the timeout is negative"));
   return PostStatus::kOk;
@@ -73,7 +91,7 @@ PostStatus check_request(const MemoryTable& memory, const WorkRequest& work, std
 PostStatus check_receive(const MemoryTable& memory, const WorkRequest& work, std::string& error,
                          ListFacts& facts) {
   if (work.is_inline) return refuse_work(error, "a RECEIVE cannot be inline");
-  return check_list(memory, work, true, error, facts);
+  return check_landing(memory, work, error, facts);
 }
 
 PostStatus check_shared_receive(const MemoryTable& memory, const WorkRequest& work,
@@ -82,7 +100,7 @@ PostStatus check_shared_receive(const MemoryTable& memory, const WorkRequest& wo
     return refuse_work(error,
                        "a shared receive queue takes RECEIVEs only, without inline and "
                        "without timeout (nobody waits for a particular one)");
-  return check_list(memory, work, true, error, facts);
+  return check_landing(memory, work, error, facts);
 }
 
 void fill_receive(PostedReceive& receive, const WorkRequest& work, const ListFacts& facts) {

@@ -17,6 +17,7 @@ namespace spindrift {
 struct ListFacts {
   std::uint64_t bytes = 0;
   std::uint32_t line_ordered = 0;  // bit per piece
+  bool has_device = false;         // memory that the processor must not touch
 };
 
 // kInvalid; the sentence goes to `error`.

@@ -30,13 +30,16 @@ inline constexpr Access kAllAccess =
     Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
 
 enum class MemoryType : std::uint8_t {
-  kHost,    // ordinary memory of this process
-  kDmaBuf,  // device memory exported as a dma-buf; refused by providers that cannot reach it
+  kHost,  // ordinary memory of this process
+  // Device memory exported as a dma-buf; refused by providers that cannot reach it. The network
+  // card alone touches it, by reading: SENDs and WRITEs from it, WRITEs into it, READs both ways.
+  // No RECEIVEs into it, no atomics, no inline data for it.
+  kDmaBuf,
 };
 
 struct RegisterOptions {
   MemoryType type = MemoryType::kHost;
-  int dmabuf_fd = -1;  // kDmaBuf only
+  int dmabuf_fd = -1;  // kDmaBuf only; needed until the region is registered
   // The owner reads flags inside the buffer before the completion (NCCL's LL protocols): every
   // 8-byte store is atomic, stores ascend, and the last 8 bytes of each 128-byte line come last.
   bool is_line_ordered = false;

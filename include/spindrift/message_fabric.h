@@ -179,6 +179,15 @@ class MessageFabric {
   // Registered memory, before it is named by an op or offered; kNoMemory and kUnsupported with a
   // sentence.
   [[nodiscard]] virtual Status add_region(LocalKey region, std::span<std::byte> bytes) = 0;
+  // The same of device memory, from the beginning of a dma-buf; `bytes` are never touched by the
+  // processor. Reads and offers alone name it.
+  [[nodiscard]] virtual Status add_device_region(LocalKey /*region*/,
+                                                 std::span<std::byte> /*bytes*/,
+                                                 int /*dmabuf_fd*/) {
+    return Error(ErrorCode::kUnsupported, caps().name +
+                                              "://: this provider does not reach device memory "
+                                              "(dma-buf). Register host memory and copy");
+  }
   virtual void remove_region(LocalKey region) = 0;
   // What `peer` has to name to read `piece`, whose region is known. A fabric may tell the peer's
   // fabric of the region first, in front of the message that will carry this. Zero bytes: there is

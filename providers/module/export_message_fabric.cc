@@ -98,6 +98,10 @@ void set_up_calls(ModuleMessageFabric& out) {
                       const ModuleErrorSink* sink) {
     return guarded(*sink, [&] { return fabric(self).add_region(region, bytes); });
   };
+  out.add_device_region = [](void* self, LocalKey region, std::span<std::byte> bytes, int dmabuf_fd,
+                             const ModuleErrorSink* sink) {
+    return guarded(*sink, [&] { return fabric(self).add_device_region(region, bytes, dmabuf_fd); });
+  };
   out.remove_region = [](void* self, LocalKey region) { fabric(self).remove_region(region); };
 }
 

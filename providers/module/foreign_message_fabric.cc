@@ -66,6 +66,11 @@ class ForeignMessageFabric final : public MessageFabric {
     return called(
         [&](const ModuleErrorSink* sink) { return call_.add_region(self_, region, bytes, sink); });
   }
+  Status add_device_region(LocalKey region, std::span<std::byte> bytes, int dmabuf_fd) override {
+    return called([&](const ModuleErrorSink* sink) {
+      return call_.add_device_region(self_, region, bytes, dmabuf_fd, sink);
+    });
+  }
   void remove_region(LocalKey region) override { call_.remove_region(self_, region); }
   RemoteSpan offer(FabricPeer peer, const Sge& piece) override {
     RemoteSpan out;

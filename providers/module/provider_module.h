@@ -164,6 +164,8 @@ struct ModuleMessageFabric {
   std::size_t (*poll_events)(void* self, std::size_t most, const ModuleEventSink* sink) = nullptr;
   bool (*add_region)(void* self, LocalKey region, std::span<std::byte> bytes,
                      const ModuleErrorSink* sink) = nullptr;
+  bool (*add_device_region)(void* self, LocalKey region, std::span<std::byte> bytes, int dmabuf_fd,
+                            const ModuleErrorSink* sink) = nullptr;
   void (*remove_region)(void* self, LocalKey region) = nullptr;
   void (*offer)(void* self, FabricPeer peer, const Sge* piece, RemoteSpan* out) = nullptr;
   std::size_t (*post)(void* self, const FabricOp* ops, std::size_t count) = nullptr;

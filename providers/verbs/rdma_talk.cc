@@ -190,7 +190,7 @@ Status RdmaTalk::make_pair() {
   if (cm_.create_qp(id_, nullptr, &wish) != 0) return refused("make a queue pair", errno);
   bytes_.resize(2 * kBuffers * kBufferBytes);
   memory_ = ibv_reg_mr(id_->qp->pd, bytes_.data(), bytes_.size(), IBV_ACCESS_LOCAL_WRITE);
-  if (memory_ == nullptr) return explain_registration(bytes_.size(), errno, "rdma_cm");
+  if (memory_ == nullptr) return explain_registration(bytes_.size(), errno, "rdma_cm", false);
   static_cast<void>(ibv_req_notify_cq(queue_, 0));
   Status status = watch(woken_by_->fd);
   for (std::uint32_t i = 0; i < kBuffers && status.ok(); ++i) {

@@ -15,11 +15,16 @@ Registrations::~Registrations() {
 }
 
 Result<Registrations> Registrations::make(const VerbsPorts& ports, std::span<std::byte> bytes,
-                                          unsigned access) {
+                                          unsigned access, int dmabuf_fd) {
   Registrations out;
   for (const auto& port : ports) {
-    ibv_mr* const made = ibv_reg_mr(port->domain(), bytes.data(), bytes.size(), access);
-    if (made == nullptr) return explain_registration(bytes.size(), errno, port->describe());
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+    ibv_mr* const made = dmabuf_fd == kHostMemory
+                             ? ibv_reg_mr(port->domain(), bytes.data(), bytes.size(), access)
+                             : ibv_reg_dmabuf_mr(port->domain(), 0, bytes.size(), address,
+                                                 dmabuf_fd, static_cast<int>(access));
+    if (made == nullptr)
+      return explain_registration(bytes.size(), errno, port->describe(), dmabuf_fd != kHostMemory);
     out.of_port_.push_back(made);
   }
   return out;
@@ -41,12 +46,13 @@ Result<OwnPages> OwnPages::make(std::size_t bytes) {
 }
 
 Status RegionTable::add(const VerbsPorts& ports, LocalKey key, std::span<std::byte> bytes,
-                        unsigned access) {
+                        unsigned access, int dmabuf_fd) {
   if (bytes.empty()) return ok_status();  // nothing of it can be named
-  auto made = Registrations::make(ports, bytes, access);
+  auto made = Registrations::make(ports, bytes, access, dmabuf_fd);
   // Memory that may not be written can still be sent from.
   if (!made.ok())
-    if (auto again = Registrations::make(ports, bytes, IBV_ACCESS_REMOTE_READ); again.ok())
+    if (auto again = Registrations::make(ports, bytes, IBV_ACCESS_REMOTE_READ, dmabuf_fd);
+        again.ok())
       made = std::move(again);
   if (!made.ok()) return made.error();
   regions_[key.value] = Region{.bytes = bytes, .registrations = std::move(made).value()};

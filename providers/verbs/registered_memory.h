@@ -19,6 +19,9 @@ namespace spindrift {
 
 using VerbsPorts = std::vector<std::unique_ptr<VerbsPort>>;
 
+// Instead of the descriptor of a dma-buf.
+inline constexpr int kHostMemory = -1;
+
 // One registration per port.
 class Registrations {
  public:
@@ -33,9 +36,10 @@ class Registrations {
   Registrations(const Registrations&) = delete;
   Registrations& operator=(const Registrations&) = delete;
   ~Registrations();
-  // `access`: IBV_ACCESS_*.
+  // `access`: IBV_ACCESS_*. `dmabuf_fd`: of device memory, from its beginning; kHostMemory: of
+  // none.
   static Result<Registrations> make(const VerbsPorts& ports, std::span<std::byte> bytes,
-                                    unsigned access);
+                                    unsigned access, int dmabuf_fd = kHostMemory);
   std::uint32_t local_key(std::size_t port) const { return of_port_[port]->lkey; }
   std::uint32_t remote_key(std::size_t port) const { return of_port_[port]->rkey; }
 
@@ -69,7 +73,8 @@ class RegionTable {
     std::span<std::byte> bytes;
     Registrations registrations;
   };
-  Status add(const VerbsPorts& ports, LocalKey key, std::span<std::byte> bytes, unsigned access);
+  Status add(const VerbsPorts& ports, LocalKey key, std::span<std::byte> bytes, unsigned access,
+             int dmabuf_fd = kHostMemory);
   void remove(LocalKey key) { regions_.erase(key.value); }
   // Null: no such region, or `piece` leaves it.
   const Region* find(const Sge& piece) const;

@@ -77,10 +77,18 @@ Status VerbsFabric::open() {
   return open_descriptors();
 }
 
+unsigned VerbsFabric::region_access() const {
+  const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+  const bool is_relaxed = options_.relaxed_ordering != RelaxedOrdering::kOff;
+  return access | (is_relaxed ? unsigned{IBV_ACCESS_RELAXED_ORDERING} : 0U);
+}
+
 Status VerbsFabric::add_region(LocalKey region, std::span<std::byte> bytes) {
-  unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
-  if (options_.relaxed_ordering != RelaxedOrdering::kOff) access |= IBV_ACCESS_RELAXED_ORDERING;
-  return regions_.add(ports_, region, bytes, access);
+  return regions_.add(ports_, region, bytes, region_access());
+}
+
+Status VerbsFabric::add_device_region(LocalKey region, std::span<std::byte> bytes, int dmabuf_fd) {
+  return regions_.add(ports_, region, bytes, region_access(), dmabuf_fd);
 }
 
 RemoteSpan VerbsFabric::offer(FabricPeer /*peer*/, const Sge& piece) {

@@ -38,6 +38,7 @@ class VerbsFabric final : public MessageFabric {
   std::string describe_lane(FabricPeer peer, std::uint16_t lane) const override;
   std::size_t poll_events(std::span<FabricEvent> out) override;
   Status add_region(LocalKey region, std::span<std::byte> bytes) override;
+  Status add_device_region(LocalKey region, std::span<std::byte> bytes, int dmabuf_fd) override;
   void remove_region(LocalKey region) override { regions_.remove(region); }
   RemoteSpan offer(FabricPeer peer, const Sge& piece) override;
   std::size_t post(std::span<const FabricOp> ops) override;
@@ -54,6 +55,7 @@ class VerbsFabric final : public MessageFabric {
   void break_lane(FabricPeer peer, std::uint16_t lane);
 
  private:
+  unsigned region_access() const;  // IBV_ACCESS_*
   struct Listener {
     std::unique_ptr<VerbsListener> calls;
     NetAddress address;

@@ -85,9 +85,13 @@ std::string memory_lock_advice(std::size_t bytes) {
   return memory_lock_advice(bytes, is_limited ? limit.rlim_cur : UINT64_MAX);
 }
 
-Error explain_registration(std::size_t bytes, int error, const std::string& where) {
-  std::string text =
-      std::to_string(bytes) + " bytes cannot be registered with " + where + ": " + in_words(error);
+Error explain_registration(std::size_t bytes, int error, const std::string& where, bool is_device) {
+  std::string text = std::to_string(bytes) + " bytes " + (is_device ? "of a dma-buf " : "") +
+                     "cannot be registered with " + where + ": " + in_words(error);
+  if (is_device && (error == EOPNOTSUPP || error == EPROTONOSUPPORT))
+    return Error(ErrorCode::kUnsupported,
+                 text + "; its driver takes no device memory. Register host memory and copy");
+  if (is_device && error == EBADF) text += "; the descriptor is none of a dma-buf";
   if (error == ENOMEM || error == EAGAIN || error == EPERM)
     text += "; " + memory_lock_advice(bytes);
   if (error == EFAULT) text += "; not all of it is memory of this process";

@@ -17,8 +17,9 @@ std::string in_words(int error);
 std::string explain_no_device(int error);
 std::string explain_open(int error);
 
-// Memory that cannot be registered: `error`, and how much this process may lock.
-Error explain_registration(std::size_t bytes, int error, const std::string& where);
+// Memory, a device's or the host's, that cannot be registered: `error`, and how much this process
+// may lock.
+Error explain_registration(std::size_t bytes, int error, const std::string& where, bool is_device);
 std::string memory_lock_advice(std::size_t bytes);
 // The pure part: `limit` is RLIMIT_MEMLOCK, UINT64_MAX: none.
 std::string memory_lock_advice(std::size_t bytes, std::uint64_t limit);

@@ -127,8 +127,10 @@ void ScriptedNet::finish_read(Pair& pair, const Event& event) {
         for (std::uint32_t at = 0; at < read.local[i].bytes;) {
           const RemoteSpan& from = read.remote[piece];
           const std::uint32_t here = std::min(read.local[i].bytes - at, from.bytes - used);
-          std::memcpy(read.local[i].data + at,
-                      reinterpret_cast<const std::byte*>(from.address) + used, here);
+          const std::byte* const bytes = owner.host->seen_by_device(from.key, from.address);
+          std::byte* const place = end.host->seen_by_device(
+              read.local[i].region.value, reinterpret_cast<std::uintptr_t>(read.local[i].data));
+          std::memcpy(place + at, bytes + used, here);
           at += here;
           used += here;
           if (used != from.bytes) continue;

@@ -5,8 +5,10 @@
 // has no room for) is refused here too. Allocates nothing once it runs.
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,8 @@ struct ScriptedOptions {
   Rate lane_rate{};
   Rate link_rate = Rate::gbps(400);  // as the fabric says
   std::uint64_t seed = 1;
+  // A sender that lies: changes a message that is on its way.
+  std::function<void(std::span<std::byte> header, std::vector<std::byte>& payload)> tamper{};
 };
 
 class ScriptedNet {

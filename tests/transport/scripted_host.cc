@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include <sys/mman.h>
+
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 
@@ -151,6 +153,30 @@ Status ScriptedFabric::add_region(LocalKey region, std::span<std::byte> bytes) {
   return ok_status();
 }
 
+Status ScriptedFabric::add_device_region(LocalKey region, std::span<std::byte> bytes,
+                                         int dmabuf_fd) {
+  void* const at = ::mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf_fd, 0);
+  if (at == MAP_FAILED) return Error(ErrorCode::kUnsupported, "this is no memory");
+  device_memory_[region.value] = static_cast<std::byte*>(at);
+  return add_region(region, bytes);
+}
+
+void ScriptedFabric::remove_region(LocalKey region) {
+  const auto device = device_memory_.find(region.value);
+  if (device != device_memory_.end()) {
+    ::munmap(device->second, regions_[region.value].size());
+    device_memory_.erase(device);
+  }
+  regions_.erase(region.value);
+}
+
+std::byte* ScriptedFabric::seen_by_device(std::uint64_t region, std::uint64_t address) const {
+  const auto key = static_cast<std::uint32_t>(region);
+  const auto device = device_memory_.find(key);
+  if (device == device_memory_.end()) return reinterpret_cast<std::byte*>(address);
+  return device->second + (address - reinterpret_cast<std::uintptr_t>(regions_.at(key).data()));
+}
+
 RemoteSpan ScriptedFabric::offer(FabricPeer /*peer*/, const Sge& piece) {
   SPINDRIFT_CHECK(
       covers(piece.region.value, reinterpret_cast<std::uintptr_t>(piece.data), piece.bytes));
@@ -249,6 +275,7 @@ bool ScriptedFabric::post_send(const Ref& ref, const FabricOp& op) {
     if (piece.bytes != 0) std::memcpy(to, piece.data, piece.bytes);
     to += piece.bytes;
   }
+  if (net_.options_.tamper) net_.options_.tamper(slot.header, slot.payload);
   tell(ref.number, 1 - ref.side, Kind::kMessage);
   return true;
 }

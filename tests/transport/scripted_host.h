@@ -121,10 +121,15 @@ class ScriptedFabric final : public MessageFabric {
   std::size_t poll_events(std::span<FabricEvent> out) override;
 
   Status add_region(LocalKey region, std::span<std::byte> bytes) override;
-  void remove_region(LocalKey region) override { regions_.erase(region.value); }
+  // `dmabuf_fd` may be of any memory that can be mapped.
+  Status add_device_region(LocalKey region, std::span<std::byte> bytes, int dmabuf_fd) override;
+  void remove_region(LocalKey region) override;
   RemoteSpan offer(FabricPeer /*peer*/, const Sge& piece) override;
   // Whether the memory lies in the region.
   bool covers(std::uint64_t region, std::uint64_t address, std::uint64_t bytes) const;
+
+  // Where the bytes of a region lie for a device that reads or writes them.
+  std::byte* seen_by_device(std::uint64_t region, std::uint64_t address) const;
 
   std::size_t post(std::span<const FabricOp> ops) override;
   std::size_t poll(std::span<FabricCompletion> out) override;
@@ -166,6 +171,7 @@ class ScriptedFabric final : public MessageFabric {
   std::vector<Ref> peers_;
   std::deque<FabricEvent> events_;
   std::map<std::uint32_t, std::span<std::byte>> regions_;
+  std::map<std::uint32_t, std::byte*> device_memory_;  // of regions of such: as the device has it
   std::uint64_t offers_ = 0;
 };
 

@@ -98,7 +98,9 @@ Beginning begin_bytes(MessageContext& ctx, MessageConnection& c, const Record& r
 // The bytes that a record carries; its turn has come.
 void take_bytes(MessageContext& ctx, MessageConnection& c, const Place& place,
                 std::span<const std::byte> payload) {
-  const OpStatus status = find_landing(ctx, c, place, 0, payload.size());
+  OpStatus status = find_landing(ctx, c, place, 0, payload.size());
+  if (status == OpStatus::kOk && ctx.landing.is_device && !payload.empty())
+    status = OpStatus::kRemoteUnsupported;
   if (status != OpStatus::kOk) {
     refuse_at(ctx, c, status);
     return;

@@ -66,7 +66,10 @@ Result<MemoryRegion> MessageEndpoint::register_memory(std::span<std::byte> bytes
   if (guardian_.is_in_child()) return remember(ConnId{}, used_in_child());
   auto region = ctx_.memory.add(bytes, access, options, random_u64());
   if (!region.ok()) return remember(ConnId{}, region.error());
-  Status added = fabric_->add_region(region.value().local, bytes);
+  const LocalKey key = region.value().local;
+  Status added = options.type == MemoryType::kDmaBuf
+                     ? fabric_->add_device_region(key, bytes, options.dmabuf_fd)
+                     : fabric_->add_region(key, bytes);
   if (added.ok() && options.is_line_ordered) added = make_bounces(ctx_);
   if (!added.ok()) {
     static_cast<void>(ctx_.memory.remove(region.value(), 0));

@@ -47,6 +47,7 @@ struct MessageRequest {
   bool is_answered;       // READ, atomics
   bool is_being_fetched;  // READ: its bytes were offered
   bool is_offered;        // once begun: the peer fetches its bytes
+  bool is_of_device;      // from or to a device's memory, where processors copy nothing
   std::array<Sge, kMaxSge> sge;
 
   std::span<const Sge> list() const { return {sge.data(), sge_count}; }
@@ -66,6 +67,7 @@ struct MessageResponse {
   std::uint32_t sent_bytes = 0;
   bool is_atomic = false;
   bool is_offered = false;  // the peer fetches it and says when it has
+  bool wants_offer = false;
 };
 
 // What was sent on one path before the next was picked; it is over when `last_number` is done.

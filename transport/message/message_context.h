@@ -24,6 +24,7 @@ struct MessageListener {
 struct Landing {
   std::uint8_t count = 0;
   std::uint32_t line_ordered = 0;  // bit per piece
+  bool is_device = false;          // the processor must not touch it
   std::array<Sge, kMaxSge> pieces{};
   std::span<const Sge> list() const { return {pieces.data(), count}; }
 };

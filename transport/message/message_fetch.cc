@@ -33,6 +33,8 @@ std::string_view reason_of(OpStatus status) {
       return "the address is not a multiple of 8";
     case OpStatus::kRemoteLength:
       return "the message is longer than the RECEIVE it met";
+    case OpStatus::kRemoteUnsupported:
+      return "device memory is reached only where it can be read by the other side, without CRC";
     default:
       return "there is no region with that key, or it was deregistered";
   }
@@ -64,6 +66,7 @@ void cut(std::span<const Sge> list, std::uint32_t ordered, std::uint64_t offset,
          std::uint64_t bytes, Landing& out) {
   out.count = 0;
   out.line_ordered = 0;
+  out.is_device = false;
   for (std::size_t i = 0; i < list.size() && bytes != 0; ++i) {
     const Sge& piece = list[i];
     if (offset >= piece.bytes) {
@@ -98,6 +101,7 @@ OpStatus find_landing(MessageContext& ctx, MessageConnection& c, const Place& pl
   if (target.code != wire::ReturnCode::kOk) return status_of(target.code);
   out.count = 1;
   out.line_ordered = target.is_line_ordered ? 1 : 0;
+  out.is_device = target.is_device;
   out.pieces[0] = {.data = target.data + place.at + at,
                    .bytes = static_cast<std::uint32_t>(bytes),
                    .region = target.region};

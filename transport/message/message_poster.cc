@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "transport/message/message_receiver.h"
 #include "transport/message/message_sender.h"
 #include "transport/message/message_timers.h"
@@ -46,11 +47,33 @@ PostStatus post_receive(MessageContext& ctx, MessageConnection& c, const WorkReq
   return PostStatus::kOk;
 }
 
+// Processors copy nothing from or to a device's memory: one side has to read from the other.
+bool is_of_device(const WorkRequest& work, const ListFacts& facts) {
+  const bool writes = work.kind == OpKind::kWrite || work.kind == OpKind::kWriteImm;
+  return facts.bytes != 0 &&
+         (facts.has_device || (writes && (work.remote_key & MemoryTable::kDeviceBit) != 0));
+}
+
+PostStatus check_device(MessageConnection& c, const WorkRequest& work) {
+  if (work.is_inline)
+    return refuse_work(c.error, "inline data cannot go to device memory: register the memory");
+  const bool is_read = work.kind == OpKind::kRead;
+  if (is_read ? c.fetching.has_value() : c.may_offer) return PostStatus::kOk;
+  return refuse_work(
+      c.error, absl::StrCat(std::string(to_string(work.kind)), " with device memory: ",
+                            is_read ? "this side cannot read from the peer"
+                                    : "the peer cannot read from this side",
+                            c.has_crc ? ", because messages are checked by CRC; set crc=off" : ""));
+}
+
 PostStatus post_request(MessageContext& ctx, MessageConnection& c, const WorkRequest& work) {
   if (c.phase != Phase::kOpen) return PostStatus::kNotConnected;
   ListFacts facts;
   const PostStatus status = check_request(ctx.memory, work, c.error, facts);
   if (status != PostStatus::kOk) return status;
+  const bool touches_device = is_of_device(work, facts);
+  if (touches_device)
+    if (const PostStatus fit = check_device(c, work); fit != PostStatus::kOk) return fit;
   if (c.requests->is_full() || (work.is_inline && ctx.free_inline.empty()))
     return PostStatus::kQueueFull;
   MessageRequest& request = c.requests->push_back();
@@ -76,6 +99,7 @@ PostStatus post_request(MessageContext& ctx, MessageConnection& c, const WorkReq
   request.has_fence = work.has_fence;
   request.is_answered = false;
   request.is_being_fetched = false;
+  request.is_of_device = touches_device;
   if (work.is_inline) {
     request.inline_buffer = ctx.free_inline.back();
     ctx.free_inline.pop_back();

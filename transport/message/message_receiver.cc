@@ -31,13 +31,20 @@ void take_read(MessageContext& ctx, MessageConnection& c, const Record& record) 
   }
   const MemoryTable::Target target =
       ctx.memory.find(record.key, record.offset, record.length, Access::kRemoteRead);
-  if (target.code != wire::ReturnCode::kOk) {
-    refuse_at(ctx, c, status_of(target.code));
+  const bool wants_offer = target.is_device || (record.flags & kReadWantsOffer) != 0;
+  OpStatus status = status_of(target.code);
+  if (status == OpStatus::kOk && wants_offer && record.length != 0 && !c.may_offer)
+    status = OpStatus::kRemoteUnsupported;
+  if (status != OpStatus::kOk) {
+    refuse_at(ctx, c, status);
     return;
   }
-  queue_response(
-      ctx, c,
-      {.key = record.key, .offset = record.offset, .number = c.executed, .length = record.length});
+  queue_response(ctx, c,
+                 {.key = record.key,
+                  .offset = record.offset,
+                  .number = c.executed,
+                  .length = record.length,
+                  .wants_offer = wants_offer});
 }
 
 void take_atomic(MessageContext& ctx, MessageConnection& c, const Record& record,
@@ -102,6 +109,10 @@ void take_answer(MessageContext& ctx, MessageConnection& c, const Record& record
   const std::size_t bytes = payload.size();
   if (bytes > request->length - request->answered_bytes || (bytes == 0 && request->length != 0)) {
     fail_on_nonsense(ctx, c, "more bytes than the READ asked for");
+    return;
+  }
+  if (bytes != 0 && request->is_of_device) {
+    fail_on_nonsense(ctx, c, "bytes for a device that were to be offered");
     return;
   }
   scatter(request->list(), request->answered_bytes, payload, request->line_ordered);

@@ -32,6 +32,7 @@ enum class RecordKind : std::uint8_t {
 
 inline constexpr std::uint8_t kRecordIsOffered = 1;  // the payload says where the bytes lie
 inline constexpr std::uint8_t kLaneIsDenied = 2;     // kLaneNote
+inline constexpr std::uint8_t kReadWantsOffer = 4;   // kRead: into a device's memory
 
 struct Record {
   RecordKind kind = RecordKind::kSend;

@@ -128,8 +128,8 @@ class Batch {
   }
   bool is_offered(const MessageRequest& request) const {
     if (request.sent_bytes != 0) return request.is_offered;  // as it was begun
-    return request.length >= offers_from_ && request.kind != OpKind::kRead &&
-           request.inline_buffer == kNoInlineBuffer;
+    return (request.length >= offers_from_ || request.is_of_device) &&
+           request.kind != OpKind::kRead && request.inline_buffer == kNoInlineBuffer;
   }
   std::uint32_t chunk_of(const MessageRequest& request) const {
     if (request.kind == OpKind::kRead) return 0;
@@ -174,7 +174,7 @@ class Batch {
     out.ends = request.kind == OpKind::kRead || sent_bytes_ + out.bytes == request.length;
     Record& record = out.record;
     record.kind = out.begins ? kind_of(request.kind) : RecordKind::kMore;
-    record.flags = 0;
+    record.flags = request.is_of_device && request.kind == OpKind::kRead ? kReadWantsOffer : 0;
     record.epoch = c_.refusals_heard;
     record.done = c_.executed;
     record.credits = c_.receives->credits();
@@ -291,7 +291,9 @@ bool answer_read(MessageContext& ctx, MessageConnection& c, MessageResponse& res
   Record record;
   record.length = response.length;
   record.immediate = response.number;
-  const bool is_offered = response.sent_bytes == 0 && response.length >= offers_from(ctx, c);
+  const bool is_offered =
+      response.sent_bytes == 0 &&
+      (response.length >= offers_from(ctx, c) || (response.wants_offer && response.length != 0));
   Sge piece{.data = target.data, .bytes = response.length, .region = target.region};
   OfferedPiece offered;
   if (is_offered) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 
 // verbs.h makes macros of them.
@@ -16,6 +17,7 @@ ibv_pd domain{};
 ibv_comp_channel channel{};
 ibv_cq queue{};
 ibv_qp pair{};
+ibv_mr memory{};
 std::array<ibv_device*, 2> list{&device, nullptr};
 
 }  // namespace
@@ -30,8 +32,14 @@ std::vector<FakeStep>& fake_steps() {
   return steps;
 }
 
+FakeDmaBuf& fake_dma_buf() {
+  static FakeDmaBuf last;
+  return last;
+}
+
 }  // namespace spindrift::test
 
+using spindrift::test::fake_dma_buf;
 using spindrift::test::fake_port;
 
 extern "C" {
@@ -119,6 +127,29 @@ int ibv_destroy_qp(ibv_qp* /*pair*/) {
 }
 int ibv_modify_qp(ibv_qp* /*pair*/, ibv_qp_attr* attributes, int mask) {
   spindrift::test::fake_steps().push_back({*attributes, mask});
+  return 0;
+}
+
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*domain*/, std::uint64_t offset, std::size_t bytes,
+                          std::uint64_t address, int descriptor, int access) {
+  auto& last = fake_dma_buf();
+  if (last.refusal != 0) {
+    errno = last.refusal;
+    return nullptr;
+  }
+  const int registered = last.registered + 1;
+  last = {.offset = offset,
+          .bytes = bytes,
+          .address = address,
+          .descriptor = descriptor,
+          .access = access,
+          .registered = registered};
+  spindrift::test::memory.lkey = 11;
+  spindrift::test::memory.rkey = 12;
+  return &spindrift::test::memory;
+}
+int ibv_dereg_mr(ibv_mr* /*memory*/) {
+  --fake_dma_buf().registered;
   return 0;
 }
 

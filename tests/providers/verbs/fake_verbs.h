@@ -24,4 +24,16 @@ struct FakeStep {
 };
 std::vector<FakeStep>& fake_steps();
 
+// Of the last dma-buf that was registered; `refusal`: an errno, 0: none.
+struct FakeDmaBuf {
+  std::uint64_t offset = 0;
+  std::size_t bytes = 0;
+  std::uint64_t address = 0;
+  int descriptor = -1;
+  int access = 0;
+  int registered = 0;  // and not given back
+  int refusal = 0;
+};
+FakeDmaBuf& fake_dma_buf();
+
 }  // namespace spindrift::test

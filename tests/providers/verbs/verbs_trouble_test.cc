@@ -21,7 +21,7 @@ TEST(VerbsTroubleTest, MemoryLimitsAreNamedWithTheirRemedy) {
   EXPECT_THAT(advice, HasSubstr("1048576 more are wanted"));
   EXPECT_THAT(advice, HasSubstr("--ulimit memlock=-1"));
   EXPECT_THAT(memory_lock_advice(1, UINT64_MAX), HasSubstr("as much as it likes"));
-  const Error error = explain_registration(4096, ENOMEM, "rxe0 port 1");
+  const Error error = explain_registration(4096, ENOMEM, "rxe0 port 1", false);
   EXPECT_EQ(error.code(), ErrorCode::kNoMemory);
   EXPECT_THAT(error.message(), HasSubstr("4096 bytes cannot be registered with rxe0 port 1"));
 }
