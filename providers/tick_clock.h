@@ -18,7 +18,6 @@ class TickClock {
   std::int64_t now() {
     const std::uint32_t version = version_.load(std::memory_order_acquire);
     const Anchor anchor = load();
-    std::atomic_thread_fence(std::memory_order_acquire);
     const std::uint64_t passed = Source::ticks() - anchor.ticks;
     const bool is_whole = version % 2 == 0 && version == version_.load(std::memory_order_relaxed);
     if (!is_whole || passed >= anchor.valid_ticks) [[unlikely]]
@@ -65,18 +64,19 @@ class TickClock {
     best.is_close = least <= kMostTicksApart;
     return best;
   }
+  // Whoever sees one of the new numbers sees the odd version, too, or a later one.
   Anchor load() const {
-    return {.ticks = ticks_.load(std::memory_order_relaxed),
-            .nanoseconds = nanoseconds_.load(std::memory_order_relaxed),
-            .rate = rate_.load(std::memory_order_relaxed),
-            .valid_ticks = valid_ticks_.load(std::memory_order_relaxed)};
+    return {.ticks = ticks_.load(std::memory_order_acquire),
+            .nanoseconds = nanoseconds_.load(std::memory_order_acquire),
+            .rate = rate_.load(std::memory_order_acquire),
+            .valid_ticks = valid_ticks_.load(std::memory_order_acquire)};
   }
   void store(const Anchor& anchor) {
     version_.fetch_add(1, std::memory_order_acq_rel);
-    ticks_.store(anchor.ticks, std::memory_order_relaxed);
-    nanoseconds_.store(anchor.nanoseconds, std::memory_order_relaxed);
-    rate_.store(anchor.rate, std::memory_order_relaxed);
-    valid_ticks_.store(anchor.valid_ticks, std::memory_order_relaxed);
+    ticks_.store(anchor.ticks, std::memory_order_release);
+    nanoseconds_.store(anchor.nanoseconds, std::memory_order_release);
+    rate_.store(anchor.rate, std::memory_order_release);
+    valid_ticks_.store(anchor.valid_ticks, std::memory_order_release);
     version_.fetch_add(1, std::memory_order_release);
   }
 

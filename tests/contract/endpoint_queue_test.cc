@@ -307,6 +307,7 @@ TEST_P(EndpointContract, AnOperationPartlySentWhoseDeadlinePassesFailsTheConnect
   Buffer to(*pair.b, 5000);
   const Sge source = from.all();
   pair.b_is_frozen = true;
+  const Time start = world->now();
   ASSERT_TRUE(pair.post_a(
       {.user_data = 1, .kind = OpKind::kWrite, .local = {&source, 1}, .remote_key = to.key()}));
   ASSERT_TRUE(pair.post_a({.user_data = 2,
@@ -316,7 +317,6 @@ TEST_P(EndpointContract, AnOperationPartlySentWhoseDeadlinePassesFailsTheConnect
                            .timeout = 30ms}));
   ASSERT_TRUE(pair.post_a(
       {.user_data = 3, .kind = OpKind::kWrite, .local = {&source, 1}, .remote_key = to.key()}));
-  const Time start = world->now();
   ASSERT_TRUE(pair.wait_completions(*pair.a, 3));
   EXPECT_GE(world->now() - start, 30ms);
   EXPECT_LE(world->now() - start, 2s);
