@@ -160,7 +160,7 @@ v4 "" --op send --size 64 -n 2000 --warmup 0 --verify
 # Memory links as a user without any right.
 if [ "$(id -u)" = 0 ] && [[ $link != af_* ]]; then
   mkdir "$out/bin" && chmod 711 "$out"
-  cp "$tool" "$SPINDRIFT_MODULES/libspindrift-dpdk.so" "$out/bin"
+  cp "$tool" "$(dirname "$tool")/../lib/spindrift/libspindrift-dpdk.so" "$out/bin"
   install -d -o 65534 -g 65534 "$out/nobody"
   cat >"$out/bin/as_nobody" <<TEXT
 #!/bin/sh
