@@ -186,7 +186,7 @@ void bandwidth(Rank& rank, bool is_both) {
       began = now;
       bytes_before = stream.received();
     }
-    if (now > warmup + chosen().seconds) {
+    if (began != 0 && now - began > chosen().seconds) {
       stream.stop();
       if (ends.channel.recv != nullptr && (is_both ? rank.rank() == 0 : true) &&
           rank.arena().figures[kResult].load() == 0)
