@@ -13,6 +13,18 @@
 namespace spindrift::collectives {
 namespace {
 
+#ifdef __SANITIZE_THREAD__  // there is one thread only, and every access costs ten times as much
+constexpr std::uint32_t kLargestGroup = 16;
+constexpr std::uint32_t kMostRanks = 4;
+constexpr std::uint64_t kLateSeeds = 3;
+constexpr std::uint64_t kOverlapSeeds = 5;
+#else
+constexpr std::uint32_t kLargestGroup = kMaxRanks;
+constexpr std::uint32_t kMostRanks = 9;
+constexpr std::uint64_t kLateSeeds = 12;
+constexpr std::uint64_t kOverlapSeeds = 60;
+#endif
+
 // One call after the other on one group.
 void expect_right(FakeGroup& group, const CallCase& one) {
   std::vector<std::unique_ptr<RankBuffers>> buffers;
@@ -36,7 +48,7 @@ class EveryAlgorithmRuns : public testing::TestWithParam<const CollectiveAlgorit
 TEST_P(EveryAlgorithmRuns, ForEveryCountAndGroupInAndOutOfPlace) {
   const CollectiveAlgorithm& algorithm = *GetParam();
   if (algorithm.collective == Collective::kBarrier || algorithm.why_not != nullptr) return;
-  for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
+  for (std::uint32_t ranks = 1; ranks <= kMostRanks; ++ranks) {
     FakeGroup group({.ranks = ranks, .seed = ranks, .shares_memory = algorithm.is_shared});
     for (const std::uint64_t count : {0ULL, 1ULL, 2ULL, 31ULL, 33ULL, 1025ULL, 5003ULL}) {
       for (const bool is_in_place : {false, true}) {
@@ -57,7 +69,7 @@ TEST_P(EveryAlgorithmRuns, ForEveryCountAndGroupInAndOutOfPlace) {
 TEST_P(EveryAlgorithmRuns, WhateverIsLateAndWhateverQueueIsFull) {
   const CollectiveAlgorithm& algorithm = *GetParam();
   if (algorithm.collective == Collective::kBarrier || algorithm.why_not != nullptr) return;
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kLateSeeds; ++seed) {
     const auto ranks = static_cast<std::uint32_t>(2 + seed % 6);
     FakeGroup group(
         {.ranks = ranks, .seed = seed, .full_percent = 60, .shares_memory = algorithm.is_shared});
@@ -110,13 +122,13 @@ TEST(Communicator, MovesEveryTypeByEveryCollective) {
 }
 
 TEST(Communicator, RunsTheLargestGroup) {
-  FakeGroup group({.ranks = kMaxRanks});
+  FakeGroup group({.ranks = kLargestGroup});
   for (const Collective collective : all_collectives()) {
     if (collective == Collective::kBarrier || collective == Collective::kSendReceive) continue;
-    expect_right(group, {.collective = collective, .ranks = kMaxRanks, .count = 301});
+    expect_right(group, {.collective = collective, .ranks = kLargestGroup, .count = 301});
   }
   for (const char* algorithm : {"ring", "mesh", "tree", "halving_doubling"})
-    expect_right(group, {.ranks = kMaxRanks, .count = 40001, .algorithm = algorithm});
+    expect_right(group, {.ranks = kLargestGroup, .count = 40001, .algorithm = algorithm});
 }
 
 TEST(Communicator, RanksOfOneHostTalkOverAnEndpointOfTheirOwn) {
@@ -259,7 +271,7 @@ CallCase random_case(Rng& rng, std::uint32_t ranks, std::uint32_t ranks_per_host
 
 // Several calls of all kinds under way at once, started by each rank whenever it likes.
 TEST(Communicator, CallsOverlapInAnyWayAndMatchByOrder) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kOverlapSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed * 977);
     const auto ranks = static_cast<std::uint32_t>(2 + rng.below(6));
