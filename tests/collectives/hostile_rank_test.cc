@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kMargin = 4096;
 #ifdef __SANITIZE_THREAD__  // there is one thread only, and its heap gives every page back
 constexpr std::uint64_t kSeeds = 50;
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t kSeeds = 200;
 #else
 constexpr std::uint64_t kSeeds = 1500;
 #endif
