@@ -158,7 +158,7 @@ def parse_arguments(words):
     parser.add_argument("--rounds", type=int, default=10, help="of every task (10)")
     parser.add_argument("--seconds", type=float, default=0.1, help="of each size, about (0.1)")
     parser.add_argument("--quick", action="store_true", help="one short round: shows that it works")
-    parser.add_argument("--write-docs", action="store_true", 
+    parser.add_argument("--write-docs", action="store_true",
                         help="put the tables into docs/PERFORMANCE.md; others stay there as they are")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench", help="folder of collectives.json")
