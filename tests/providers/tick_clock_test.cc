@@ -156,7 +156,8 @@ TEST(MonotonicClock, NeverGoesBackwardsAndIsTheKernels) {
   }
 }
 
-// What one thread has read, another does not read again.
+// What one thread has read is never before what another has read; but a little where they change
+// over from the kernel's clock, by as much as the first rate is wrong.
 TEST(MonotonicClock, GoesOnForAllThreads) {
   std::atomic<std::int64_t> newest{0};
   std::atomic<std::int64_t> worst{0};
