@@ -67,9 +67,9 @@ Links::~Links() {
   for (Link& link : links_) {
     Endpoint& endpoint = *endpoints_[link.via];
     if (link.conn != ConnId{}) endpoint.release(link.conn);
-    if (!link.slots.empty()) (void)endpoint.deregister_memory(link.region);
+    if (!link.slots.is_empty()) (void)endpoint.deregister_memory(link.region);
   }
-  if (!send_memory_.empty()) (void)deregister_with_all(endpoints_, send_set_);
+  if (!send_memory_.is_empty()) (void)deregister_with_all(endpoints_, send_set_);
 }
 
 const std::string& Links::address(std::uint32_t peer) const {
@@ -93,13 +93,13 @@ std::vector<RankLink> Links::describe() const {
 }
 
 Status Links::make_send_slots() {
-  if (!send_memory_.empty()) return ok_status();
-  send_memory_.resize(kSendSlots * kSlotBytes);
-  const Result<RegionSet> set = register_with_all(endpoints_, send_memory_, Access::kLocalRead);
-  if (!set.ok()) {
-    send_memory_.clear();
-    return set.error();
-  }
+  if (!send_memory_.is_empty()) return ok_status();
+  Result<Pages> memory = Pages::map(kSendSlots * kSlotBytes);
+  if (!memory.ok()) return memory.error();
+  const Result<RegionSet> set =
+      register_with_all(endpoints_, memory.value().bytes(), Access::kLocalRead);
+  if (!set.ok()) return set.error();
+  send_memory_ = std::move(memory).value();
   send_set_ = set.value();
   send_slots_ = kSendSlots;
   for (std::uint32_t slot = 0; slot < kSendSlots; ++slot)

@@ -20,6 +20,7 @@
 #include "collectives/memory_pool.h"
 #include "collectives/message.h"
 #include "collectives/rendezvous.h"
+#include "transport/base/pages.h"
 
 namespace spindrift::collectives {
 
@@ -104,7 +105,7 @@ class Links final {
     State state = State::kNone;
     std::size_t via = 0;  // endpoint
     ConnId conn{};
-    std::vector<std::byte> slots;  // receive slots, receive_slots_ x slot bytes
+    Pages slots;  // receive slots, receive_slots_ x slot bytes
     MemoryRegion region{};
     std::string why_lost;
     std::string why_far;             // the network carries it although both are on one host
@@ -149,7 +150,7 @@ class Links final {
   std::uint32_t receive_slots_;
   std::vector<Link> links_;
   // Messages above what the transport copies itself wait here for their acknowledgement.
-  std::vector<std::byte> send_memory_;
+  Pages send_memory_;
   RegionSet send_set_{};
   std::size_t send_slots_ = 0;
   std::vector<std::uint32_t> free_slots_;

@@ -63,7 +63,7 @@ void Links::leave_near(std::uint32_t peer, const std::string& why) {
     endpoint(peer).abort(link.conn);
     endpoint(peer).release(link.conn);
     (void)endpoint(peer).deregister_memory(link.region);
-    link.slots.clear();
+    link.slots = Pages();
     std::erase_if(unposted_, [&](const Unposted& one) { return one.peer == peer; });
   }
   link.conn = {};
@@ -94,13 +94,12 @@ bool Links::falls_back(std::uint32_t peer, const std::string& why) {
 Status Links::prepare(std::uint32_t peer, ConnId conn) {
   Link& link = links_[peer];
   link.conn = conn;
-  link.slots.resize(receive_slots_ * kSlotBytes);
+  Result<Pages> memory = Pages::map(receive_slots_ * kSlotBytes);
+  if (!memory.ok()) return memory.error();
   const Result<MemoryRegion> region =
-      endpoint(peer).register_memory(link.slots, Access::kLocalWrite);
-  if (!region.ok()) {
-    link.slots.clear();
-    return region.error();
-  }
+      endpoint(peer).register_memory(memory.value().bytes(), Access::kLocalWrite);
+  if (!region.ok()) return region.error();
+  link.slots = std::move(memory).value();
   link.region = region.value();
   for (std::uint32_t slot = 0; slot < receive_slots_; ++slot) {
     if (!post_slot(peer, slot)) {

@@ -43,14 +43,29 @@ Result<MemoryPool::Block> MemoryPool::take(std::uint64_t bytes) {
     return block;
   }
   const std::size_t length = std::size_t{1} << size_class;
-  // Not cleared: every byte is written before it is read.
-  std::unique_ptr<std::byte[]> memory(new std::byte[length]);
-  const Result<RegionSet> set = register_with_all(endpoints_, {memory.get(), length},
-                                                  Access::kLocalWrite | Access::kRemoteWrite);
+  const Result<std::span<std::byte>> memory = cut(length);
+  if (!memory.ok()) return memory.error();
+  // Each under keys of its own: a peer may write what it was granted, and nothing beside it.
+  const Result<RegionSet> set =
+      register_with_all(endpoints_, memory.value(), Access::kLocalWrite | Access::kRemoteWrite);
   if (!set.ok()) return set.error();
-  memory_.push_back(std::move(memory));
   sets_.push_back(set.value());
   return Block{.set = set.value(), .size_class = size_class};
+}
+
+Result<std::span<std::byte>> MemoryPool::cut(std::size_t bytes) {
+  // The sizes are powers of two.
+  constexpr std::size_t kAlignment = 64;
+  if (std::max(bytes, kAlignment) > left_.size()) {
+    Result<Pages> pages = Pages::map(std::max(bytes, Pages::kHugeBytes));
+    if (!pages.ok()) return pages.error();
+    memory_.push_back(std::move(pages).value());
+    if (bytes >= Pages::kHugeBytes) return memory_.back().bytes();
+    left_ = memory_.back().bytes();
+  }
+  const std::span<std::byte> piece = left_.first(bytes);
+  left_ = left_.subspan(std::max(bytes, kAlignment));
+  return piece;
 }
 
 Result<RegionSet> BufferCache::use(std::span<std::byte> bytes, Access access) {

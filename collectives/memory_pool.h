@@ -9,6 +9,8 @@
 
 #include "spindrift/endpoint.h"
 
+#include "transport/base/pages.h"
+
 namespace spindrift::collectives {
 
 // Memory that each of the (one or two) endpoints knows under keys of its own.
@@ -41,9 +43,12 @@ class MemoryPool final {
   void give_back(const Block& block) { free_[block.size_class].push_back(block); }
 
  private:
+  Result<std::span<std::byte>> cut(std::size_t bytes);
+
   const Endpoints endpoints_;
   std::array<std::vector<Block>, 64> free_{};  // by size class
-  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::vector<Pages> memory_;
+  std::span<std::byte> left_;  // of the last of them
   std::vector<RegionSet> sets_;
 };
 

@@ -9,6 +9,7 @@
 #include "spindrift/endpoint.h"
 
 #include "transport/base/flight_recorder.h"
+#include "transport/base/pages.h"
 #include "transport/base/ring.h"
 #include "transport/base/rng.h"
 #include "transport/connection.h"
@@ -92,7 +93,9 @@ struct EngineContext {
         strangers(64),
         connections(endpoint_config.max_connections),
         generations(endpoint_config.max_connections, 0),
-        recorder(endpoint_config.trace_events, endpoint_config.trace_level) {}
+        recorder(endpoint_config.trace_events, endpoint_config.trace_level),
+        inline_bytes(
+            Pages::map(std::size_t{endpoint_config.inline_buffers} * kMaxInlineBytes).value()) {}
 
   const EndpointConfig config;
   const Registry& registry;
@@ -114,7 +117,7 @@ struct EngineContext {
       free_slots;  // used in turn, so that a slot rests before it is used again
   std::vector<Listener> listeners;
   std::vector<std::unique_ptr<SharedReceiveQueue>> shared_queues;
-  std::vector<std::byte> inline_bytes;
+  Pages inline_bytes;
   std::vector<std::uint32_t> free_inline;
   std::vector<OrphanedInline> orphaned_inline;
   std::vector<OrphanedHello> orphaned_hellos;

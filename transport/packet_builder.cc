@@ -97,7 +97,7 @@ void build_request(EngineContext& ctx, Connection& c, const SentUnit& unit, TxPa
   if (payload == 0) return;
   if (request.inline_buffer != kNoInlineBuffer) {
     const std::size_t at = request.inline_buffer * kMaxInlineBytes + unit.offset;
-    out.payload[0] = std::span<const std::byte>(ctx.inline_bytes).subspan(at, payload);
+    out.payload[0] = ctx.inline_bytes.bytes().subspan(at, payload);
     out.payload_pieces = 1;
   } else {
     out.payload_pieces = gather(request.list(), unit.offset, payload, out.payload);

@@ -130,7 +130,6 @@ PacketEngine::PacketEngine(const EndpointConfig& config, const Registry& registr
   ctx_.free_slots.reserve(config.max_connections);
   for (std::uint32_t i = 0; i < config.max_connections; ++i)
     ctx_.free_slots.push_back(static_cast<std::uint16_t>(i));
-  ctx_.inline_bytes.resize(std::size_t{config.inline_buffers} * kMaxInlineBytes);
   ctx_.free_inline.reserve(config.inline_buffers);
   ctx_.orphaned_inline.reserve(config.inline_buffers);
   for (std::uint32_t i = config.inline_buffers; i != 0; --i)

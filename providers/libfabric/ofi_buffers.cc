@@ -1,8 +1,6 @@
 #include "providers/libfabric/ofi_buffers.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 
 namespace spindrift {
 namespace {
@@ -13,10 +11,8 @@ constexpr std::size_t kStride = (kOfiBufferBytes + kLine - 1) / kLine * kLine;
 }  // namespace
 
 OfiBufferPool::~OfiBufferPool() {
-  for (Slab& slab : slabs_) {
+  for (Slab& slab : slabs_)
     slab.registration.reset();
-    ::munmap(slab.bytes.data(), slab.bytes.size());
-  }
 }
 
 void OfiBufferPool::unregister() {
@@ -28,21 +24,18 @@ Status OfiBufferPool::add(std::size_t count, const OfiRails& rails) {
   if (count == 0) return ok_status();
   Slab slab;
   const std::size_t bytes = count * kStride;
-  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED)
-    return Error(ErrorCode::kNoMemory,
-                 std::to_string(bytes) +
-                     " bytes for the messages of a peer: " + std::system_category().message(errno));
-  slab.bytes = {static_cast<std::byte*>(at), bytes};
+  Result<Pages> pages = Pages::map(bytes);
+  if (!pages.ok())
+    return Error(ErrorCode::kNoMemory, "for the messages of a peer: " + pages.error().message());
+  slab.pages = std::move(pages).value();
   slabs_.push_back(std::move(slab));
   Slab& kept = slabs_.back();
   const bool needs_keys = std::any_of(rails.begin(), rails.end(), [](const OfiRail& rail) {
     return rail.device->traits().needs_local_keys;
   });
   if (needs_keys) {
-    auto made = memory_.register_own(kept.bytes, access_);
+    auto made = memory_.register_own(kept.pages.bytes(), access_);
     if (!made.ok()) {
-      ::munmap(at, bytes);
       slabs_.pop_back();
       return made.error();
     }
@@ -53,7 +46,7 @@ Status OfiBufferPool::add(std::size_t count, const OfiRails& rails) {
   for (std::size_t i = 0; i < count; ++i) {
     OfiBuffer& buffer = kept.buffers[i];
     buffer.kind = kind_;
-    buffer.bytes = kept.bytes.data() + i * kStride;
+    buffer.bytes = kept.pages.data() + i * kStride;
     buffer.registration = kept.registration.get();
     free_.push_back(&buffer);
   }

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include <rdma/fabric.h>
-#include <sys/mman.h>
 
 #include "spindrift/types.h"
 
 #include "providers/libfabric/ofi_memory.h"
 #include "providers/libfabric/ofi_message.h"
+#include "transport/base/pages.h"
 
 namespace spindrift {
 
@@ -66,7 +66,7 @@ class OfiBufferPool {
 
  private:
   struct Slab {
-    std::span<std::byte> bytes{};
+    Pages pages{};
     std::unique_ptr<OfiRegistration> registration{};
     std::unique_ptr<OfiBuffer[]> buffers{};
   };

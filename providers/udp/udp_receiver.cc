@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include <netinet/udp.h>
-#include <sys/mman.h>
 
 #include "providers/monotonic_clock.h"
 #include "transport/base/check.h"
@@ -27,16 +26,8 @@ constexpr std::uint32_t mask_of(std::size_t slots) {
 
 }  // namespace
 
-void UdpReceiver::Unmap::operator()(std::byte* memory) const {
-  munmap(memory, kBuffers * kBufferBytes);
-}
-
-// Mapped rather than allocated: pages that no packet ever touches cost nothing.
-UdpReceiver::UdpReceiver() : waiting_(kBuffers) {
-  void* memory = mmap(nullptr, kBuffers * kBufferBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  SPINDRIFT_CHECK(memory != MAP_FAILED);
-  memory_.reset(static_cast<std::byte*>(memory));
+UdpReceiver::UdpReceiver()
+    : memory_(Pages::map(kBuffers * kBufferBytes).value()), waiting_(kBuffers) {
   free_.reserve(kBuffers);
   for (std::uint32_t i = kBuffers; i > 0; --i)
     free_.push_back(i - 1);

@@ -14,6 +14,7 @@
 #include "spindrift/provider.h"
 
 #include "providers/udp/udp_socket.h"
+#include "transport/base/pages.h"
 #include "transport/base/ring.h"
 
 namespace spindrift {
@@ -53,13 +54,10 @@ class UdpReceiver {
   bool take_in(int fd, std::uint16_t rail, std::size_t wanted_packets);
   std::size_t prepare(std::size_t wanted);
   std::size_t accept(std::size_t slot, std::uint16_t rail, Time arrival);
-  std::byte* buffer(std::uint32_t index) { return memory_.get() + index * kBufferBytes; }
+  std::byte* buffer(std::uint32_t index) { return memory_.data() + index * kBufferBytes; }
   void drop_reference(std::uint32_t buffer);
 
-  struct Unmap {
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte, Unmap> memory_;
+  Pages memory_;
   std::vector<std::uint32_t> free_;  // last released first: its memory is in the cache
   std::array<std::uint32_t, kBuffers> references_{};
   Ring<Message> waiting_;

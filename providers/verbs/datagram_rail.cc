@@ -53,7 +53,7 @@ Status DatagramRail::open(const VerbsPorts& ports, std::size_t port, const Verbs
   Status status = open_socket(address);
   if (!status.ok()) return status;
   buffer_bytes_ = static_cast<std::uint32_t>(kDatagramHeaderBytes) + port_->mtu();
-  auto pages = OwnPages::make(std::size_t{kReceives} * buffer_bytes_);
+  auto pages = map_own_pages(std::size_t{kReceives} * buffer_bytes_);
   if (!pages.ok()) return pages.error();
   in_ = std::move(pages).value();
   auto keys = Registrations::make(ports, in_.bytes(), IBV_ACCESS_LOCAL_WRITE);

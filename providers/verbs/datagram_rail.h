@@ -91,7 +91,7 @@ class DatagramRail {
   std::uint32_t key_ = 0;
   std::uint32_t out_key_ = 0;
   std::uint32_t buffer_bytes_ = 0;
-  OwnPages in_;
+  Pages in_;
   Registrations in_keys_;
   std::vector<std::uint32_t> idle_;  // buffers
   std::uint32_t lanes_ = 0;

@@ -21,7 +21,7 @@ constexpr std::uint64_t kNoSerial = 0;
 Status MessageLane::open(const VerbsPorts& ports, std::uint32_t buffers) {
   buffers_ = buffers;
   const std::size_t buffer_bytes = std::size_t{buffers} * kBufferBytes;
-  auto pages = OwnPages::make(sizeof(VerbsPage) + 2 * buffer_bytes);
+  auto pages = map_own_pages(sizeof(VerbsPage) + 2 * buffer_bytes);
   if (!pages.ok()) return pages.error();
   memory_ = std::move(pages).value();
   page_ = new (memory_.bytes().data()) VerbsPage;

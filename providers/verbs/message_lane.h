@@ -110,7 +110,7 @@ class MessageLane {
   void post_buffers();
   void send_record();
 
-  OwnPages memory_;
+  Pages memory_;
   Registrations page_keys_;
   Registrations buffer_keys_;
   VerbsPage* page_ = nullptr;

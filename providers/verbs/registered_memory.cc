@@ -30,19 +30,11 @@ Result<Registrations> Registrations::make(const VerbsPorts& ports, std::span<std
   return out;
 }
 
-OwnPages::~OwnPages() {
-  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
-}
-
-Result<OwnPages> OwnPages::make(std::size_t bytes) {
-  void* const at =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED)
-    return Error(ErrorCode::kNoMemory, std::to_string(bytes) + " bytes: " + in_words(errno));
-  static_cast<void>(::madvise(at, bytes, MADV_DONTFORK));
-  OwnPages out;
-  out.bytes_ = {static_cast<std::byte*>(at), bytes};
-  return out;
+Result<Pages> map_own_pages(std::size_t bytes) {
+  Result<Pages> pages = Pages::map(bytes);
+  if (pages.ok())
+    static_cast<void>(::madvise(pages.value().data(), pages.value().size(), MADV_DONTFORK));
+  return pages;
 }
 
 Status RegionTable::add(const VerbsPorts& ports, LocalKey key, std::span<std::byte> bytes,

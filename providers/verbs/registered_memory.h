@@ -14,6 +14,7 @@
 
 #include "providers/verbs/verbs_greeting.h"
 #include "providers/verbs/verbs_port.h"
+#include "transport/base/pages.h"
 
 namespace spindrift {
 
@@ -47,24 +48,8 @@ class Registrations {
   std::vector<ibv_mr*> of_port_;
 };
 
-// Pages of our own, zero at first, that no child of fork() shares.
-class OwnPages {
- public:
-  OwnPages() = default;
-  OwnPages(OwnPages&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-  OwnPages& operator=(OwnPages&& other) noexcept {
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  OwnPages(const OwnPages&) = delete;
-  OwnPages& operator=(const OwnPages&) = delete;
-  ~OwnPages();
-  static Result<OwnPages> make(std::size_t bytes);
-  std::span<std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<std::byte> bytes_;
-};
+// Zeroed pages that no child of fork() shares.
+Result<Pages> map_own_pages(std::size_t bytes);
 
 // The regions that the engine has named.
 class RegionTable {

@@ -73,7 +73,7 @@ class VerbsDatagrams final : public PacketIo {
   VerbsOptions options_;
   PacketIoCaps caps_;
   VerbsPorts ports_;
-  OwnPages out_;
+  Pages out_;
   Registrations out_keys_;
   std::uint32_t slot_bytes_ = 0;
   std::vector<std::unique_ptr<DatagramRail>> rails_;
@@ -120,7 +120,7 @@ Status VerbsDatagrams::open() {
     ports_.push_back(std::move(port).value());
   }
   slot_bytes_ = static_cast<std::uint32_t>(kMaxHeaderBytes) + largest;
-  auto pages = OwnPages::make(std::size_t{kSlots} * slot_bytes_);
+  auto pages = map_own_pages(std::size_t{kSlots} * slot_bytes_);
   if (!pages.ok()) return pages.error();
   out_ = std::move(pages).value();
   auto keys = Registrations::make(ports_, out_.bytes(), IBV_ACCESS_LOCAL_WRITE);

@@ -7,7 +7,8 @@
 namespace spindrift {
 
 FlightRecorder::FlightRecorder(std::uint32_t events, std::uint32_t level)
-    : ring_(events == 0 ? 0 : std::bit_ceil(events)),
+    : memory_(Pages::map(events == 0 ? 0 : std::bit_ceil(events) * sizeof(TraceEvent)).value()),
+      ring_(reinterpret_cast<TraceEvent*>(memory_.data()), memory_.size() / sizeof(TraceEvent)),
       mask_(ring_.empty() ? 0 : ring_.size() - 1),
       level_(ring_.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(level)) {
   if (level_ != 0) enlist(*this);

@@ -1,9 +1,11 @@
 #pragma once
 // A ring of trace events: the newest overwrite the oldest. One thread writes.
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "spindrift/trace.h"
+
+#include "transport/base/pages.h"
 
 namespace spindrift {
 
@@ -35,7 +37,8 @@ class FlightRecorder {
   Trace snapshot() const;
 
  private:
-  std::vector<TraceEvent> ring_;
+  Pages memory_;
+  std::span<TraceEvent> ring_;
   std::uint64_t mask_;
   std::uint64_t recorded_ = 0;
   Time now_{};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transport/base/flight_recorder.h"
+#include "transport/base/pages.h"
 #include "transport/base/rng.h"
 #include "transport/engine_context.h"
 #include "transport/message/message_connection.h"
@@ -84,7 +85,8 @@ struct MessageContext {
         connections(endpoint_config.max_connections),
         generations(endpoint_config.max_connections, 0),
         recorder(endpoint_config.trace_events, endpoint_config.trace_level),
-        inline_bytes(std::size_t{endpoint_config.inline_buffers} * kMaxInlineBytes) {
+        inline_bytes(
+            Pages::map(std::size_t{endpoint_config.inline_buffers} * kMaxInlineBytes).value()) {
     for (std::uint32_t i = 0; i < endpoint_config.max_connections; ++i)
       free_slots.push_back(static_cast<std::uint16_t>(i));
     for (std::uint32_t i = endpoint_config.inline_buffers; i != 0; --i)
@@ -109,7 +111,7 @@ struct MessageContext {
   FlightRecorder recorder;
   std::vector<MessageListener> listeners;
   std::vector<std::unique_ptr<SharedReceiveQueue>> shared_queues;
-  std::vector<std::byte> inline_bytes;
+  Pages inline_bytes;
   std::vector<std::uint32_t> free_inline;
   SendScratch sending;
   ReadScratch reading;

@@ -22,7 +22,7 @@ struct Side {
     options.transport = VerbsTransport::kUc;
     options.lanes = 2;
     ports.push_back(VerbsPort::open(options, {.device = device, .port = 1}).value());
-    pages = OwnPages::make(4096).value();
+    pages = map_own_pages(4096).value();
     keys = Registrations::make(ports, pages.bytes(), IBV_ACCESS_LOCAL_WRITE).value();
     NetAddress address = parse_net_address(ip, 0).value();
     const Status opened = rail.open(ports, 0, options, address, keys);
@@ -76,7 +76,7 @@ struct Side {
 
   VerbsOptions options;
   VerbsPorts ports;
-  OwnPages pages;
+  Pages pages;
   Registrations keys;
   DatagramRail rail;
   std::unique_ptr<DatagramLane> lane;
