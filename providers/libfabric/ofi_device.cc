@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
+#include <unistd.h>
 
 namespace spindrift {
 namespace {
@@ -204,6 +205,19 @@ Status OfiDevice::open_completions() {
   return ok_status();
 }
 
+namespace {
+
+Error explain_enable(int code) {
+  const Error refused = fi_refused("fi_enable", code);
+  if (code != -FI_EBUSY) return refused;
+  const std::string own = std::to_string(getpid());
+  return Error(refused.code(),
+               refused.message() + "; libfabric's shm says so where a process of our number (" +
+                   own + ") was killed and left its files: rm /dev/shm/" + own + ":*");
+}
+
+}  // namespace
+
 Result<FiOwner<fid_ep>> OfiDevice::make_endpoint() const {
   fid_ep* endpoint = nullptr;
   if (const int code = fi_endpoint(domain_.get(), info_.get(), &endpoint, nullptr); code != 0)
@@ -212,7 +226,7 @@ Result<FiOwner<fid_ep>> OfiDevice::make_endpoint() const {
   int code = fi_ep_bind(endpoint, &completions_->fid, FI_TRANSMIT | FI_RECV);
   if (code == 0) code = fi_ep_bind(endpoint, &addresses_->fid, 0);
   if (code != 0) return fi_refused("fi_ep_bind", code);
-  if (code = fi_enable(endpoint); code != 0) return fi_refused("fi_enable", code);
+  if (code = fi_enable(endpoint); code != 0) return explain_enable(code);
   return owner;
 }
 

@@ -20,6 +20,7 @@ class ChildProcess {
   std::string line();
   void tell(const std::string& text);
   void send_signal(int number) const;
+  pid_t pid() const { return pid_; }
   // Until the signal sent has stopped or ended it. The process can be waited for only once ended.
   void wait_for_change();
 

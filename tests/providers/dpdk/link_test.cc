@@ -12,6 +12,13 @@
 #include "providers/dpdk/port_device.h"
 #include "tests/providers/dpdk/dpdk_pair.h"
 
+// What drivers call; DPDK installs no header that declares them.
+extern "C" {
+struct rte_eth_dev;
+rte_eth_dev* rte_eth_dev_allocated(const char* name);
+int rte_eth_dev_callback_process(rte_eth_dev* device, rte_eth_event_type event, void* more);
+}
+
 namespace spindrift::testing {
 namespace {
 
@@ -57,6 +64,39 @@ TEST(DpdkLink, SaysWhenItGoesDownAndWhenItIsBack) {
   const auto up = said(*io);
   ASSERT_EQ(up.size(), 2U);
   EXPECT_EQ(up[1].kind, IoError::Kind::kLinkUp);
+}
+
+class ResetCounter final : public CounterWriter {
+ public:
+  void counter(std::string_view name, std::uint64_t value) override {
+    if (name.ends_with("_resets")) resets += value;
+    if (name.ends_with("_resets_failed")) failed += value;
+  }
+  std::uint64_t resets = 0;
+  std::uint64_t failed = 0;
+};
+
+TEST(DpdkLink, ADeviceWhoseDriverAsksForAResetIsReset) {
+  const DeviceOptions options = ring_device("net_ring2");
+  auto io = std::move(open_dpdk({&options, 1})).value();
+  ASSERT_TRUE(io->add_rail(dpdk_address(4, 0, 0)).ok());
+  rte_eth_dev* const device = rte_eth_dev_allocated("net_ring2");
+  ASSERT_NE(device, nullptr);
+  const auto resets = [&] {
+    ResetCounter seen;
+    io->counters(seen);
+    EXPECT_EQ(seen.failed, 0U);
+    return seen.resets;
+  };
+  for (std::uint64_t times = 1; times <= 3; ++times) {
+    ASSERT_EQ(rte_eth_dev_callback_process(device, RTE_ETH_EVENT_INTR_RESET, nullptr), 0);
+    std::array<RxPacket, 8> packets{};
+    for (int tries = 0; tries < 1000 && resets() < times; ++tries) {
+      io->release(std::span(packets).first(io->receive(packets)));
+      usleep(1000);
+    }
+    ASSERT_EQ(resets(), times);
+  }
 }
 
 TEST(DpdkDevice, CarriesFramesAfterAResetAsBefore) {

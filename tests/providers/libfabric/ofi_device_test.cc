@@ -1,9 +1,15 @@
 // Which of libfabric's offers is taken, and what it means.
 #include "providers/libfabric/ofi_device.h"
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
+#include <unistd.h>
 
 #include "providers/libfabric/ofi_memory.h"
 
@@ -47,6 +53,21 @@ TEST(OfiDevice, ErrorsHaveLibfabricsWords) {
   const Error error = fi_refused("fi_domain", -FI_EAGAIN);
   EXPECT_EQ(error.message(), "fi_domain: " + std::string(fi_strerror(FI_EAGAIN)));
   EXPECT_EQ(fi_refused("fi_mr_reg", -FI_ENOMEM).code(), ErrorCode::kNoMemory);
+}
+
+TEST(OfiDevice, SaysWhatAKilledProcessOfItsNumberLeftBehind) {
+  std::vector<std::string> left;
+  for (int i = 0; i < 8; ++i) {
+    left.push_back("/dev/shm/" + std::to_string(getpid()) + ":" + std::to_string(getuid()) + ":" +
+                   std::to_string(i));
+    std::ofstream(left.back()) << "left";
+  }
+  const auto device = OfiDevice::open({.provider = "shm", .source = loopback()});
+  for (const std::string& file : left)
+    std::filesystem::remove(file);
+  ASSERT_FALSE(device.ok());
+  EXPECT_THAT(device.error().message(),
+              HasSubstr("rm /dev/shm/" + std::to_string(getpid()) + ":*"));
 }
 
 // What EFA says of itself, by its documentation; there is none here.

@@ -1,4 +1,5 @@
 // Two real processes over each provider of libfabric that needs no hardware: bytes, deaths, limits.
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -35,6 +36,13 @@ class OfiProcesses : public testing::TestWithParam<Provider> {
 class Partner : public SurvivingPartner {
  public:
   explicit Partner(const std::string& open) : SurvivingPartner(open, open, {}) {}
+  // libfabric's shm leaves files of killed processes.
+  ~Partner() {
+    const std::string of_peer = std::to_string(peer().pid()) + ":";
+    for (const auto& file : std::filesystem::directory_iterator("/dev/shm"))
+      if (file.path().filename().string().starts_with(of_peer))
+        std::filesystem::remove(file.path());
+  }
 };
 
 TEST_P(OfiProcesses, BytesAreTheSameOnBothSides) {
