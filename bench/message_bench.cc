@@ -126,7 +126,7 @@ void fetch(benchmark::State& state, const Case& one) {
       break;
     }
   const double chunks =
-      static_cast<double>(state.iterations()) * kMessages * (kMessageBytes / one.chunk_bytes);
+      static_cast<double>(state.iterations()) * kMessages * kMessageBytes / one.chunk_bytes;
   report(state, chunks, test::allocation_count() - before);
 }
 

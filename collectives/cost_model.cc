@@ -119,7 +119,7 @@ Result<CostModel> cost_model_from_text(std::string_view text) {
 }
 
 std::string cost_model_file() {
-  if (const std::string told = variable("SPINDRIFT_TUNING"); !told.empty()) return told;
+  if (std::string told = variable("SPINDRIFT_TUNING"); !told.empty()) return told;
   const std::string cache = variable("XDG_CACHE_HOME");
   const std::string home = variable("HOME");
   if (cache.empty() && home.empty()) return {};

@@ -66,8 +66,8 @@ Result<WorkId> GroupCommunicator::start(const CollectiveCall& call) {
 
 Status GroupCommunicator::wait(WorkId work) {
   struct Wanted {
-    const GroupCommunicator* communicator;
-    WorkId work;
+    const GroupCommunicator* communicator = nullptr;
+    WorkId work{};
   } const wanted{.communicator = this, .work = work};
   return session_->wait_until(
       [](const void* argument) {

@@ -8,6 +8,7 @@
 
 #include "collectives/bound_plan.h"
 #include "collectives/wait_any.h"
+#include "transport/base/scratch.h"
 
 namespace spindrift::collectives {
 namespace {
@@ -123,7 +124,7 @@ PostOutcome Links::send(std::uint32_t peer, const MessageHeader& header,
                         std::span<const std::byte> payload) {
   const std::size_t bytes = sizeof(header) + payload.size();
   const bool is_inline = bytes <= kMaxInlineBytes;
-  std::array<std::byte, kMaxInlineBytes> copy;
+  Scratch<std::byte, kMaxInlineBytes> copy;
   if (!is_inline && free_slots_.empty()) return PostOutcome::kFull;
   const std::uint32_t slot = is_inline ? 0 : free_slots_.back();
   std::byte* const place = is_inline ? copy.data() : send_memory_.data() + slot * kSlotBytes;
@@ -146,15 +147,15 @@ PostOutcome Links::send(std::uint32_t peer, const MessageHeader& header,
   return outcome_of(result.status);
 }
 
-PostOutcome Links::write(std::uint32_t peer, const Sge& source, std::uint64_t key,
-                         std::uint64_t offset, std::uint32_t immediate, std::uint64_t token) {
+PostOutcome Links::write(std::uint32_t peer, const Sge& source, const Target& target,
+                         std::uint32_t immediate, std::uint64_t token) {
   const WorkRequest request{.user_data = tag(Tag::kWrite, token),
                             .conn = links_[peer].conn,
                             .kind = OpKind::kWriteImm,
                             .immediate = immediate,
                             .local = std::span<const Sge>(&source, 1),
-                            .remote_key = key,
-                            .remote_offset = offset};
+                            .remote_key = target.key,
+                            .remote_offset = target.offset};
   const PostResult result = endpoint(peer).post(std::span<const WorkRequest>(&request, 1));
   if (result.accepted == 1) return PostOutcome::kPosted;
   return outcome_of(result.status);

@@ -80,7 +80,11 @@ class Links final {
   // Payload of up to kSmallBytes, copied before this returns.
   PostOutcome send(std::uint32_t peer, const MessageHeader& header,
                    std::span<const std::byte> payload);
-  PostOutcome write(std::uint32_t peer, const Sge& source, std::uint64_t key, std::uint64_t offset,
+  struct Target {
+    std::uint64_t key = 0;
+    std::uint64_t offset = 0;
+  };
+  PostOutcome write(std::uint32_t peer, const Sge& source, const Target& target,
                     std::uint32_t immediate, std::uint64_t token);
   std::string last_error(std::uint32_t peer) const;
 

@@ -35,14 +35,14 @@ MemoryPool::~MemoryPool() {
 }
 
 Result<MemoryPool::Block> MemoryPool::take(std::uint64_t bytes) {
-  const auto size_class = static_cast<std::uint32_t>(std::bit_width(std::bit_ceil(bytes)) - 1);
+  const std::size_t length = std::bit_ceil(bytes);
+  const auto size_class = static_cast<std::uint32_t>(std::countr_zero(length));
   std::vector<Block>& free = free_[size_class];
   if (!free.empty()) {
     const Block block = free.back();
     free.pop_back();
     return block;
   }
-  const std::size_t length = std::size_t{1} << size_class;
   const Result<std::span<std::byte>> memory = cut(length);
   if (!memory.ok()) return memory.error();
   // Each under keys of its own: a peer may write what it was granted, and nothing beside it.

@@ -39,7 +39,7 @@ void count_traffic(const Plan& plan, const PlanTopology& topology, bool is_recei
 
 }  // namespace
 
-Result<PlanCost> cost_of(const CollectiveAlgorithm& algorithm, PlanRequest request) {
+Result<PlanCost> cost_of(const CollectiveAlgorithm& algorithm, const PlanRequest& request) {
   std::vector<Plan> plans;
   PlanCost cost;
   for (std::uint32_t rank = 0; rank < request.ranks; ++rank) {

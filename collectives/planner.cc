@@ -138,7 +138,7 @@ Result<PlanCost> Planner::cost(const CollectiveAlgorithm& algorithm, const PlanK
   }
   PlanRequest request = request_for(key);
   request.is_in_place = false;  // the same at every rank
-  const Result<PlanCost> cost = cost_of(algorithm, request);
+  Result<PlanCost> cost = cost_of(algorithm, request);
   if (cost.ok()) {
     known_.push_back({.algorithm = &algorithm, .root = key.root, .cost = cost.value()});
   }

@@ -286,8 +286,8 @@ bool Run::send_slice(std::uint32_t lane, const BoundStep& step) {
                   .region = set_at(step.source_buffer, source).regions[via].local};
   const WriteTag tag{.group = call_.group, .operation = call_.operation, .channel = bound.channel};
   const std::uint64_t token = std::uint64_t{index_} << 32U | lane;
-  if (!was_posted(
-          lane, links_.write(link_of(bound), piece, grant.key, grant.offset, tag.pack(), token))) {
+  if (!was_posted(lane, links_.write(link_of(bound), piece, {grant.key, grant.offset}, tag.pack(),
+                                     token))) {
     return false;
   }
   ++grant.first;

@@ -402,7 +402,7 @@ void Session::ping() {
   }
 }
 
-Error Session::fail(ErrorCode code, std::string message, std::uint32_t rank) {
+Error Session::fail(ErrorCode code, const std::string& message, std::uint32_t rank) {
   if (failure_ || is_in_child()) return failure_->error;
   failure_ = CommunicatorFailure{
       .error = Error(code, message),

@@ -39,6 +39,8 @@ struct Listening {
   ListenerId listener{};
 };
 
+// Only Release deletes it.
+// NOLINTNEXTLINE(cppcoreguidelines-virtual-class-destructor)
 class Session final : private LinkSink {
  public:
   // Deletes itself when the last communicator lets go of it. Not in a child of fork(): whatever it
@@ -91,7 +93,7 @@ class Session final : private LinkSink {
   const std::optional<CommunicatorFailure>& failure() const { return failure_; }
 
   // Ends everything and tells the others; `rank` (of the links) is to blame, or kNobody.
-  Error fail(ErrorCode code, std::string message, std::uint32_t rank);
+  Error fail(ErrorCode code, const std::string& message, std::uint32_t rank);
   void close();
   bool is_closed() const { return is_closed_; }
   // Whether this process was forked from the one that made the session. Then the session has failed

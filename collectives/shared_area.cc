@@ -4,7 +4,7 @@
 
 namespace spindrift::collectives {
 
-SharedArea::SharedArea(std::uint32_t rank, std::vector<std::span<const std::byte>> members,
+SharedArea::SharedArea(std::uint32_t rank, const std::vector<std::span<const std::byte>>& members,
                        std::span<std::byte> own)
     : rank_(rank), own_(own.data()) {
   SPINDRIFT_CHECK(own.size() >= kBytes);

@@ -41,7 +41,7 @@ class SharedArea final {
   static constexpr std::uint32_t kAreas = 32;
 
   // `members`: kBytes of each rank of the group, zeros before its first call; the own one writable.
-  SharedArea(std::uint32_t rank, std::vector<std::span<const std::byte>> members,
+  SharedArea(std::uint32_t rank, const std::vector<std::span<const std::byte>>& members,
              std::span<std::byte> own);
 
   std::uint32_t rank() const { return rank_; }

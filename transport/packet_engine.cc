@@ -322,8 +322,8 @@ void PacketEngine::on_link(const IoError& event, Time now) {
   for (auto& holder : ctx_.connections) {
     if (!holder || is_over(holder->phase) || !holder->paths) continue;
     Connection& c = *holder;
-    for (std::uint16_t i = 0; i < c.paths->size(); ++i) {
-      const PathId path{i};
+    for (std::uint32_t i = 0; i < c.paths->size(); ++i) {
+      const PathId path{static_cast<std::uint16_t>(i)};
       if (c.routes[i].rail != event.rail) continue;
       if (!is_down) {
         c.paths->on_link_up(path, now);

@@ -77,6 +77,7 @@ struct FabricOp {
   std::span<const RemoteSpan> remote{};
 };
 
+// `header` is written for messages alone. NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
 struct FabricCompletion {
   enum class Kind : std::uint8_t {
     kMessage,  // `header` and `payload` came; release() it

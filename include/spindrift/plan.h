@@ -130,6 +130,6 @@ struct PlanCost {
   Traffic near{};
 };
 SPINDRIFT_EXPORT Result<PlanCost> cost_of(const CollectiveAlgorithm& algorithm,
-                                          PlanRequest request);
+                                          const PlanRequest& request);
 
 }  // namespace spindrift

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Names as C has them. NOLINTBEGIN(readability-identifier-naming) */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -205,3 +206,4 @@ SPINDRIFT_PLUGIN_EXPORT const spindrift_plugin_table* spindrift_plugin_v1(void);
 #ifdef __cplusplus
 }
 #endif
+/* NOLINTEND(readability-identifier-naming) */

@@ -10,6 +10,7 @@
 #include "providers/libfabric/ofi_host.h"
 #include "transport/base/printable.h"
 #include "transport/base/random.h"
+#include "transport/base/scratch.h"
 
 namespace spindrift {
 namespace {
@@ -178,7 +179,7 @@ void OfiFabric::refuse(FabricPeer id, std::span<const std::byte> hello) {
 
 std::string OfiFabric::describe_peer(FabricPeer id) const {
   const OfiPeer& peer = *peers_[id.value];
-  const std::string host = peer.host.to_string();
+  std::string host = peer.host.to_string();
   if (peer.process == 0) return host;
   return "process " + std::to_string(peer.process) + " at " + host.substr(0, host.rfind(':'));
 }
@@ -397,7 +398,7 @@ void OfiFabric::look_at_sockets() {
   if (--turns_to_look_ != 0) return;
   const bool is_idle = rails_.empty() || receives_granted_ == 0 || opening_ != 0;
   turns_to_look_ = is_idle ? 1 : troubles_ != 0 ? kTurnsInTrouble : kTurnsBetweenLooks;
-  std::array<epoll_event, 64> ready;
+  Scratch<epoll_event, 64> ready;
   const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t what = ready[static_cast<std::size_t>(i)].data.u64;

@@ -208,7 +208,7 @@ Status OfiDevice::open_completions() {
 namespace {
 
 Error explain_enable(int code) {
-  const Error refused = fi_refused("fi_enable", code);
+  Error refused = fi_refused("fi_enable", code);
   if (code != -FI_EBUSY) return refused;
   const std::string own = std::to_string(getpid());
   return Error(refused.code(),
@@ -247,7 +247,7 @@ Status OfiDevice::open_all() {
   if (const int code = fi_domain(fabric, info_.get(), &domain, nullptr); code != 0)
     return fi_refused("fi_domain", code);
   domain_.reset(domain);
-  if (const Status opened = open_completions(); !opened.ok()) return opened;
+  if (Status opened = open_completions(); !opened.ok()) return opened;
   fi_av_attr table{};
   fid_av* addresses = nullptr;
   if (const int code = fi_av_open(domain, &table, &addresses, nullptr); code != 0)
@@ -257,7 +257,7 @@ Status OfiDevice::open_all() {
   if (!endpoint.ok()) return endpoint.error();
   endpoint_ = std::move(endpoint).value();
   if (traits_.can_read)
-    if (const Status made = renew_reader(); !made.ok()) return made;
+    if (Status made = renew_reader(); !made.ok()) return made;
   std::array<std::byte, 1024> name{};
   std::size_t bytes = name.size();
   if (const int code = fi_getname(&endpoint_->fid, name.data(), &bytes); code != 0)

@@ -73,7 +73,7 @@ Status OfiFabric::open() {
     return Error(ErrorCode::kIo,
                  "descriptors to sleep on (RLIMIT_NOFILE too low? see ulimit -n): " +
                      std::system_category().message(errno));
-  if (const Status watched = watch(timer_.get(), kTimerMark, false); !watched.ok()) return watched;
+  if (Status watched = watch(timer_.get(), kTimerMark, false); !watched.ok()) return watched;
   // Who says what it wants hears at once when there is no such thing.
   std::vector<std::string> domains = options_.domains;
   if (domains.empty()) domains.emplace_back();

@@ -64,14 +64,14 @@ Status OfiMemory::register_region(Region& region) const {
 Status OfiMemory::attach(const OfiRails& rails) {
   rails_ = &rails;
   for (auto& [key, region] : regions_)
-    if (const Status status = register_region(region); !status.ok()) return status;
+    if (Status status = register_region(region); !status.ok()) return status;
   return ok_status();
 }
 
 Status OfiMemory::add_region(LocalKey key, std::span<std::byte> bytes) {
   Region region{.bytes = bytes};
   if (rails_ != nullptr)
-    if (const Status status = register_region(region); !status.ok()) return status;
+    if (Status status = register_region(region); !status.ok()) return status;
   remove_region(key);
   region.generation = ++generations_;
   if (free_slots_.empty()) {

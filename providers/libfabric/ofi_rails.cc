@@ -47,13 +47,13 @@ Status OfiFabric::open_rails(const OfiAddress& address, const NetAddress& source
   if (domains.empty()) domains.emplace_back();
   for (const std::string& domain : domains) {
     wish.domain = domain;
-    if (const Status status = open_rail(wish, opened); !status.ok()) return status;
+    if (Status status = open_rail(wish, opened); !status.ok()) return status;
     wish.provider = opened.front().device->provider();
   }
   for (const OfiRail& rail : opened) {
     const int fd = rail.device->wait_fd();
     if (fd >= 0)
-      if (const Status watched = watch(fd, kDeviceMark, false); !watched.ok()) return watched;
+      if (Status watched = watch(fd, kDeviceMark, false); !watched.ok()) return watched;
     const OfiTraits& traits = rail.device->traits();
     if (!traits.can_read) caps_.max_read_bytes = 0;
     caps_.max_read_local = std::min(
@@ -63,7 +63,7 @@ Status OfiFabric::open_rails(const OfiAddress& address, const NetAddress& source
         &rail == &opened.front() ? remote : std::min(caps_.max_read_remote, remote);
   }
   rails_ = std::move(opened);
-  const Status attached = memory_.attach(rails_);
+  Status attached = memory_.attach(rails_);
   if (!attached.ok()) {
     memory_.detach();
     rails_.clear();
@@ -86,7 +86,7 @@ Status OfiFabric::grant_room(OfiPeer& peer) {
   // At each rail: it may send all that it has room for by any.
   const std::size_t needed = (receives_granted_ + wanted) * rails_.size();
   if (needed > receive_pool_.total())
-    if (const Status added = receive_pool_.add(needed - receive_pool_.total(), rails_); !added.ok())
+    if (Status added = receive_pool_.add(needed - receive_pool_.total(), rails_); !added.ok())
       return added;
   receives_granted_ += wanted;
   peer.has_grant = true;

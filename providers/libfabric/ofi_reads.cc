@@ -8,6 +8,7 @@
 #include <rdma/fi_rma.h>
 
 #include "providers/libfabric/ofi_host.h"
+#include "transport/base/scratch.h"
 
 namespace spindrift {
 namespace {
@@ -76,14 +77,14 @@ bool OfiFabric::read(OfiPeer& peer, const FabricOp& op) {
     peer.read_error = describe_peer(peer.id) + " by " + describe_lane(peer.id, op.lane);
     return refuse(FabricCompletion::Fault::kLost);
   }
-  std::array<iovec, kMaxSge> pieces;
-  std::array<void*, kMaxSge> descriptors;
+  Scratch<iovec, kMaxSge> pieces;
+  Scratch<void*, kMaxSge> descriptors;
   for (std::size_t i = 0; i < op.local.size(); ++i) {
     pieces[i] = {.iov_base = op.local[i].data, .iov_len = op.local[i].bytes};
     descriptors[i] = memory_.descriptor(op.local[i].region, op.lane);
     record.regions[i] = op.local[i].region;
   }
-  std::array<fi_rma_iov, kMaxSge> from;
+  Scratch<fi_rma_iov, kMaxSge> from;
   if (!find_sources(peer, op, from)) return refuse(FabricCompletion::Fault::kRefused);
   fi_msg_rma message{};
   message.msg_iov = pieces.data();

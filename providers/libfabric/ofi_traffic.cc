@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 
 #include "providers/libfabric/ofi_host.h"
+#include "transport/base/scratch.h"
 
 namespace spindrift {
 namespace {
@@ -121,7 +122,7 @@ bool OfiFabric::send(OfiPeer& peer, const FabricOp& op) {
     write_message(kept->bytes, head, op);
     return keep(peer, head, *kept, bytes);
   }
-  std::array<std::byte, kLongestInjected> short_message;
+  Scratch<std::byte, kLongestInjected> short_message;
   std::byte* to = short_message.data();
   OfiBuffer* buffer = nullptr;
   if (bytes > std::min(first_device().traits().inject_bytes, short_message.size())) {
@@ -410,7 +411,7 @@ void OfiFabric::on_failed(OfiOperation& failed, int error, const std::string& wh
 
 std::size_t OfiFabric::take_completions(OfiRail& rail) {
   if (!broken_.empty()) return 0;
-  std::array<fi_cq_msg_entry, kCompletionsAtOnce> entries;
+  Scratch<fi_cq_msg_entry, kCompletionsAtOnce> entries;
   const ssize_t count = fi_cq_read(rail.device->completions(), entries.data(), entries.size());
   if (count == -FI_EAVAIL) {
     on_failure(rail);

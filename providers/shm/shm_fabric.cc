@@ -140,7 +140,7 @@ void ShmFabric::wake(ShmPeer& peer) {
   send_wake_up(peer.socket.get());
 }
 
-bool ShmFabric::poll_status(ShmPeer& peer, FabricCompletion& out) {
+bool ShmFabric::poll_status(ShmPeer& peer, FabricCompletion& out) const {
   const FabricStatus now = status(peer.id);
   if (now.words == peer.seen.words) return false;
   peer.seen = now;

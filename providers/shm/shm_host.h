@@ -91,7 +91,7 @@ class ShmFabric final : public MessageFabric {
   bool send_message(ShmPeer& peer, const FabricOp& op);
   void note_moved(ShmPeer& peer, std::uint64_t bytes);
   void time_ring(ShmPeer& peer, std::span<const std::byte> payload);
-  bool poll_status(ShmPeer& peer, FabricCompletion& out);
+  bool poll_status(ShmPeer& peer, FabricCompletion& out) const;
   std::size_t poll_peer(ShmPeer& peer, std::span<FabricCompletion> out);
   void wake(ShmPeer& peer);
   bool has_news(const ShmPeer& peer) const;
@@ -106,7 +106,7 @@ class ShmFabric final : public MessageFabric {
   std::vector<ShmPeer*> open_peers_;  // those with rings
   std::size_t first_polled_ = 0;
   static constexpr std::uint32_t kFetchedBytes = 4096;
-  std::array<std::byte, kFetchedBytes> fetched_;  // written, never read
+  std::array<std::byte, kFetchedBytes> fetched_{};  // written, never read
   std::deque<FabricEvent> events_;
   Ring<ReadDone> reads_done_;
   std::uint32_t opening_ = 0;        // peers that are not open yet

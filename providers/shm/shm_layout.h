@@ -34,6 +34,7 @@ struct ShmSlotHead {
 };
 static_assert(sizeof(ShmSlotHead) == 16);
 
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): lies in memory that is zero
 struct alignas(kShmSlotBytes) ShmSlot {
   ShmSlotHead head;
   std::byte bytes[kShmSlotBytes - sizeof(ShmSlotHead)];

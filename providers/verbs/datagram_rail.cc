@@ -12,6 +12,7 @@
 #include "providers/verbs/socket_address.h"
 #include "providers/verbs/verbs_trouble.h"
 #include "transport/base/random.h"
+#include "transport/base/scratch.h"
 
 namespace spindrift {
 namespace {
@@ -151,7 +152,7 @@ DatagramCard DatagramRail::card() const {
 }
 
 // Packets of one lane stay in order; lanes do not care for each other.
-void DatagramRail::post(std::span<const Outgoing> packets) {
+void DatagramRail::post(std::span<const Outgoing> packets) const {
   std::array<const Outgoing*, kChain> chain{};
   for (std::size_t first = 0; first < packets.size(); ++first) {
     DatagramLane* const lane = packets[first].by;
@@ -172,7 +173,7 @@ void DatagramRail::post(std::span<const Outgoing> packets) {
 }
 
 void DatagramRail::take_sent(std::vector<std::uint32_t>& slots) {
-  std::array<ibv_wc, 16> done;
+  Scratch<ibv_wc, 16> done;
   const int count = ibv_poll_cq(sent_, static_cast<int>(done.size()), done.data());
   for (int i = 0; i < count; ++i) {
     const ibv_wc& one = done[static_cast<std::size_t>(i)];
@@ -209,8 +210,8 @@ void DatagramRail::give_back(std::uint32_t buffer) {
 }
 
 void DatagramRail::post_buffers() {
-  std::array<ibv_recv_wr, kChain> requests;
-  std::array<ibv_sge, kChain> pieces;
+  Scratch<ibv_recv_wr, kChain> requests;
+  Scratch<ibv_sge, kChain> pieces;
   while (!idle_.empty()) {
     std::size_t count = 0;
     for (; count < kChain && !idle_.empty(); ++count) {

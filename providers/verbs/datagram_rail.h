@@ -52,7 +52,7 @@ class DatagramRail {
 
   using Outgoing = OutgoingDatagram;
   // A doorbell for each lane among them.
-  void post(std::span<const Outgoing> packets);
+  void post(std::span<const Outgoing> packets) const;
   // Slots that are free again.
   void take_sent(std::vector<std::uint32_t>& slots);
   // Connects a lane of UC, or connects it anew.

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "transport/base/scratch.h"
+
 namespace spindrift {
 namespace {
 
@@ -98,8 +100,8 @@ void MessageLane::write(const FabricOp& op) {
 }
 
 void MessageLane::pump() {
-  std::array<ibv_send_wr, kChain> requests;
-  std::array<ibv_sge, kChain> pieces;
+  Scratch<ibv_send_wr, kChain> requests;
+  Scratch<ibv_sge, kChain> pieces;
   while (lane.is_up() && unsent_ < next_) {
     std::size_t count = 0;
     while (count < kChain && unsent_ + count < next_ && has_credit(kBuffersForRecords) &&
@@ -273,8 +275,8 @@ void MessageLane::release(const FabricCompletion& message) {
 }
 
 void MessageLane::post_buffers() {
-  std::array<ibv_recv_wr, kChain> requests;
-  std::array<ibv_sge, kChain> pieces;
+  Scratch<ibv_recv_wr, kChain> requests;
+  Scratch<ibv_sge, kChain> pieces;
   while (!idle_.empty()) {
     std::size_t count = 0;
     for (; count < kChain && !idle_.empty(); ++count) {

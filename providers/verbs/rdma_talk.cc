@@ -188,7 +188,7 @@ Status RdmaTalk::make_pair() {
   wish.cap.max_send_sge = 1;
   wish.cap.max_recv_sge = 1;
   if (cm_.create_qp(id_, nullptr, &wish) != 0) return refused("make a queue pair", errno);
-  bytes_.resize(2 * kBuffers * kBufferBytes);
+  bytes_.resize(std::size_t{2} * kBuffers * kBufferBytes);
   memory_ = ibv_reg_mr(id_->qp->pd, bytes_.data(), bytes_.size(), IBV_ACCESS_LOCAL_WRITE);
   if (memory_ == nullptr) return explain_registration(bytes_.size(), errno, "rdma_cm", false);
   static_cast<void>(ibv_req_notify_cq(queue_, 0));
@@ -219,7 +219,7 @@ Status RdmaTalk::on_event(rdma_cm_event_type event, int status) {
       return cm_.resolve_route(id_, kResolveMs) == 0 ? ok_status()
                                                      : Status(refused("resolve a route", errno));
     case RDMA_CM_EVENT_ROUTE_RESOLVED: {
-      if (const Status made = make_pair(); !made.ok()) return made;
+      if (Status made = make_pair(); !made.ok()) return made;
       rdma_conn_param wish = parameters();
       return cm_.connect(id_, &wish) == 0 ? ok_status() : Status(refused("connect", errno));
     }
@@ -269,7 +269,7 @@ void RdmaTalk::take_completions(std::vector<std::byte>* out) {
     ++wakes;
   if (wakes != 0) ibv_ack_cq_events(queue_, wakes);
   static_cast<void>(ibv_req_notify_cq(queue_, 0));
-  std::array<ibv_wc, kBuffers> done;
+  std::array<ibv_wc, kBuffers> done{};
   for (;;) {
     const int count = ibv_poll_cq(queue_, static_cast<int>(done.size()), done.data());
     if (count <= 0) return;
@@ -328,7 +328,7 @@ class RdmaListener final : public VerbsListener {
     if (id_ != nullptr) cm_.destroy_id(id_);
   }
   Status open(NetAddress& local) {
-    if (const Status status = channel_.open(); !status.ok()) return status;
+    if (Status status = channel_.open(); !status.ok()) return status;
     if (cm_.create_id(channel_.get(), &id_, nullptr, RDMA_PS_TCP) != 0)
       return refused("make an id", errno);
     SocketAddress address = to_socket_address(local);

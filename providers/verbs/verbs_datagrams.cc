@@ -16,6 +16,7 @@
 #include "providers/verbs/socket_address.h"
 #include "providers/verbs/verbs_trouble.h"
 #include "transport/base/check.h"
+#include "transport/base/scratch.h"
 
 namespace spindrift {
 namespace {
@@ -66,6 +67,7 @@ class VerbsDatagrams final : public PacketIo {
   bool fill_way(DatagramNeighbor& neighbor, DatagramRail::Outgoing& out);
   bool read_header(const DatagramRail& rail, const DatagramNeighbor& neighbor, const ibv_wc& done,
                    RxPacket& out) const;
+  std::size_t receive_from(std::uint16_t rail, std::span<RxPacket> out);
   bool translate(std::uint16_t rail, const ibv_wc& done, RxPacket& out);
   void give_up(const DatagramRail::Outgoing& packet);
   void send_held();
@@ -116,7 +118,7 @@ Status VerbsDatagrams::open() {
     largest = std::max(largest, port.value()->mtu());
     rate += port.value()->link_rate().bits_per_second();
     is_ethernet = is_ethernet && !port.value()->is_infiniband();
-    if (const Status status = watch(port.value()->context()->async_fd); !status.ok()) return status;
+    if (Status status = watch(port.value()->context()->async_fd); !status.ok()) return status;
     ports_.push_back(std::move(port).value());
   }
   slot_bytes_ = static_cast<std::uint32_t>(kMaxHeaderBytes) + largest;
@@ -400,30 +402,34 @@ bool VerbsDatagrams::translate(std::uint16_t rail, const ibv_wc& done, RxPacket&
 
 std::size_t VerbsDatagrams::receive(std::span<RxPacket> out) {
   look_around();
-  std::array<ibv_wc, 32> done;
   std::size_t total = 0;
   for (std::size_t i = 0; i < rails_.size() && total < out.size(); ++i) {
     first_rail_ = first_rail_ + 1 < rails_.size() ? first_rail_ + 1 : 0;
-    const auto rail = static_cast<std::uint16_t>(first_rail_);
-    for (;;) {
-      const std::size_t count =
-          rails_[rail]->poll(std::span(done).first(std::min(done.size(), out.size() - total)));
-      if (count == 0) break;
-      const Time when = now();
-      for (std::size_t k = 0; k < count; ++k) {
-        RxPacket& packet = out[total];
-        packet = RxPacket{};
-        packet.arrival = when;
-        if (translate(rail, done[k], packet)) {
-          ++total;
-          ++received_;
-          received_bytes_ += packet.bytes.size();
-          continue;
-        }
-        ++strangers_;
-        rails_[rail]->give_back(static_cast<std::uint32_t>(done[k].wr_id));
+    total += receive_from(static_cast<std::uint16_t>(first_rail_), out.subspan(total));
+  }
+  return total;
+}
+
+std::size_t VerbsDatagrams::receive_from(std::uint16_t rail, std::span<RxPacket> out) {
+  Scratch<ibv_wc, 32> done;
+  std::size_t total = 0;
+  while (total < out.size()) {
+    const std::size_t count =
+        rails_[rail]->poll(std::span(done).first(std::min(done.size(), out.size() - total)));
+    if (count == 0) break;
+    const Time when = now();
+    for (std::size_t k = 0; k < count; ++k) {
+      RxPacket& packet = out[total];
+      packet = RxPacket{};
+      packet.arrival = when;
+      if (translate(rail, done[k], packet)) {
+        ++total;
+        ++received_;
+        received_bytes_ += packet.bytes.size();
+        continue;
       }
-      if (total == out.size()) break;
+      ++strangers_;
+      rails_[rail]->give_back(static_cast<std::uint32_t>(done[k].wr_id));
     }
   }
   return total;

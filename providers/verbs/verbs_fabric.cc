@@ -5,6 +5,7 @@
 
 #include "providers/monotonic_clock.h"
 #include "providers/verbs/verbs_trouble.h"
+#include "transport/base/scratch.h"
 
 namespace spindrift {
 namespace {
@@ -142,8 +143,8 @@ bool VerbsFabric::fill_read(const FabricOp& op, const VerbsLane& lane, ibv_send_
 
 // Reads of one lane that stand together, with one doorbell; how many were taken.
 std::size_t VerbsFabric::post_reads(std::span<const FabricOp> ops) {
-  std::array<ibv_send_wr, kChain> requests;
-  std::array<std::array<ibv_sge, kMaxSge>, kChain> pieces;
+  Scratch<ibv_send_wr, kChain> requests;
+  Scratch<std::array<ibv_sge, kMaxSge>, kChain> pieces;
   const FabricOp& first = ops.front();
   VerbsPeer& peer = *peers_[first.peer.value];
   VerbsLane& lane = peer.lanes[first.lane];
@@ -278,7 +279,7 @@ void VerbsFabric::on_work(const ibv_wc& done) {
 }
 
 void VerbsFabric::take_work() {
-  std::array<ibv_wc, kWorkBatch> done;
+  Scratch<ibv_wc, kWorkBatch> done;
   for (const auto& queues : queues_)
     for (std::size_t total = 0; total < kWorkPerTurn;) {
       const std::size_t count = queues->poll(done);
@@ -289,7 +290,7 @@ void VerbsFabric::take_work() {
     }
 }
 
-std::size_t VerbsFabric::poll_peer(VerbsPeer& peer, std::span<FabricCompletion> out) {
+std::size_t VerbsFabric::poll_peer(VerbsPeer& peer, std::span<FabricCompletion> out) const {
   std::size_t count = 0;
   MessageLane& messages = peer.messages;
   while (count < out.size() && messages.has_message() && messages.held() < caps_.max_held) {

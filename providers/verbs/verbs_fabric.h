@@ -87,7 +87,7 @@ class VerbsFabric final : public MessageFabric {
   void on_received(VerbsPeer& peer, VerbsLane& lane, const ibv_wc& done);
   void on_failed(VerbsPeer& peer, std::uint16_t number, const ibv_wc& done);
   void end_request(VerbsPeer& peer, std::uint16_t number, PostedWork work, ibv_wc_status status);
-  std::size_t poll_peer(VerbsPeer& peer, std::span<FabricCompletion> out);
+  std::size_t poll_peer(VerbsPeer& peer, std::span<FabricCompletion> out) const;
   bool has_news(const VerbsPeer& peer) const;
   bool has_drained(const VerbsPeer& peer) const;
 

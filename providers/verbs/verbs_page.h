@@ -38,7 +38,7 @@ inline constexpr std::uint32_t kRecordsUnderWay = 4;
 // Where the peer writes, and beyond it room to try out the way there and back.
 struct VerbsPage {
   alignas(64) VerbsRecord shown{};  // written by the peer
-  alignas(64) std::array<VerbsRecord, 2 * kRecordsUnderWay> outgoing{};
+  alignas(64) std::array<VerbsRecord, std::size_t{2} * kRecordsUnderWay> outgoing{};
   alignas(4096) std::array<std::byte, 4096> probe{};   // written and read by the peer
   alignas(4096) std::array<std::byte, 4096> answer{};  // what our own probe brought back
 };

@@ -115,7 +115,7 @@ class RankBuffers {
   // Small integers: sums of 64 of them are exact in every type that holds them.
   double value(std::uint32_t rank, std::uint64_t i) const {
     const std::uint64_t mixed =
-        (i * 7 + rank * 13 + i / 97 + case_.seed) * 0x9E3779B97F4A7C15ULL >> 40U;
+        (i * 7 + std::uint64_t{rank} * 13 + i / 97 + case_.seed) * 0x9E3779B97F4A7C15ULL >> 40U;
     if (case_.op == ReduceOp::kProduct) return static_cast<double>(1 + (mixed % 8 == 0 ? 1 : 0));
     return static_cast<double>(mixed % 4);
   }

@@ -93,22 +93,26 @@ INSTANTIATE_TEST_SUITE_P(Plans, EveryAlgorithmRuns,
                                            collective_algorithms().end()),
                          name_of);
 
+void expect_every_operation_right(FakeGroup& group, CallCase wanted) {
+  for (const DataType type : kAllTypes) {
+    for (const ReduceOp op : kAllOps) {
+      for (const std::uint64_t count : {77ULL, 2111ULL}) {
+        wanted.type = type;
+        wanted.op = op;
+        wanted.count = count;
+        expect_right(group, wanted);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(Communicator, ReducesEveryTypeByEveryOperation) {
   for (const std::uint32_t ranks : {1U, 2U, 3U, 7U, 9U}) {
     FakeGroup group({.ranks = ranks});
     for (const Collective collective :
-         {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
-      for (const DataType type : kAllTypes) {
-        for (const ReduceOp op : kAllOps) {
-          for (const std::uint64_t count : {77ULL, 2111ULL}) {
-            expect_right(
-                group,
-                {.collective = collective, .ranks = ranks, .count = count, .type = type, .op = op});
-            if (HasFailure()) return;
-          }
-        }
-      }
-    }
+         {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce})
+      expect_every_operation_right(group, {.collective = collective, .ranks = ranks});
   }
 }
 
@@ -131,6 +135,17 @@ TEST(Communicator, RunsTheLargestGroup) {
     expect_right(group, {.ranks = kLargestGroup, .count = 40001, .algorithm = algorithm});
 }
 
+void expect_hierarchical_right(FakeGroup& group, std::uint64_t count) {
+  for (const bool is_in_place : {false, true}) {
+    for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast})
+      expect_right(group, {.collective = collective,
+                           .ranks = 6,
+                           .count = count,
+                           .is_in_place = is_in_place,
+                           .algorithm = "hierarchical"});
+  }
+}
+
 TEST(Communicator, RanksOfOneHostTalkOverAnEndpointOfTheirOwn) {
   for (const std::uint32_t ranks_per_host : {1U, 2U, 3U, 6U}) {
     FakeGroup group({.ranks = 6, .ranks_per_host = ranks_per_host});
@@ -139,16 +154,7 @@ TEST(Communicator, RanksOfOneHostTalkOverAnEndpointOfTheirOwn) {
         if (collective == Collective::kBarrier || collective == Collective::kSendReceive) continue;
         expect_right(group, {.collective = collective, .ranks = 6, .count = count});
       }
-      if (ranks_per_host == 1 || ranks_per_host == 6) continue;
-      for (const bool is_in_place : {false, true}) {
-        for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast}) {
-          expect_right(group, {.collective = collective,
-                               .ranks = 6,
-                               .count = count,
-                               .is_in_place = is_in_place,
-                               .algorithm = "hierarchical"});
-        }
-      }
+      if (ranks_per_host != 1 && ranks_per_host != 6) expect_hierarchical_right(group, count);
     }
     const bool uses_network = ranks_per_host < 6;
     EXPECT_EQ(group.endpoint(0).posted > 0, uses_network) << ranks_per_host << " per host";
@@ -159,7 +165,7 @@ void expect_barrier_holds(bool shares_memory) {
   FakeGroup group({.ranks = 4, .shares_memory = shares_memory});
   for (const std::uint32_t rank : {0U, 1U, 3U})
     ASSERT_TRUE(group[rank].start({.collective = Collective::kBarrier}).ok());
-  for (int turn = 0; turn < 2000; ++turn)
+  for (std::uint32_t turn = 0; turn < 2000; ++turn)
     ASSERT_TRUE(group[turn % 4].progress().ok());
   for (const std::uint32_t rank : {0U, 1U, 3U})
     EXPECT_FALSE(group[rank].is_done());
@@ -183,7 +189,7 @@ TEST(Communicator, GroupsOfMessagesMatchInOrderAndReachTheOwnRank) {
       sent[rank].push_back(static_cast<float>(rank * 10000 + i));
     std::vector<Transfer> transfers;
     for (std::uint32_t peer = 0; peer < 3; ++peer) {
-      float* const place = got[rank].data() + peer * (kLong + 1);
+      float* const place = got[rank].data() + std::uint64_t{peer} * (kLong + 1);
       transfers.push_back({.peer = peer, .is_send = true, .data = sent[rank].data(), .count = 1});
       transfers.push_back(
           {.peer = peer, .is_send = true, .data = sent[rank].data() + 1, .count = kLong});

@@ -265,6 +265,7 @@ inline bool FakeWorld::move_one(FakeSide& from) {
 
 inline void FakeWorld::turn() {
   now += std::chrono::microseconds(1);
+  // A call may add a side. NOLINTNEXTLINE(modernize-loop-convert)
   for (std::size_t i = 0; i < sides.size(); ++i) {
     while (sides[i]->is_open && rng.below(100) < move_percent && move_one(*sides[i])) {
     }

@@ -51,8 +51,8 @@ TEST_P(EndpointContract, CompletionQueueOverflowFailsTheConnectionAndLosesNothin
   options.b.endpoint.receive_queue = 16;
   Pair pair(*world, options);
   ASSERT_OPENS(pair);
-  Buffer from(*pair.a, 16 * 100);
-  Buffer to(*pair.b, 16 * 100);
+  Buffer from(*pair.a, 1600);
+  Buffer to(*pair.b, 1600);
   from.fill(3);
   for (std::uint64_t i = 0; i < 10; ++i) {
     const Sge target = to.piece(100 * i, 100);
@@ -142,7 +142,7 @@ TEST_P(EndpointContract, ConnectionsShareAReceiveQueue) {
   const Pair::Ends other = pair.open_another({}, pair.options.accept);
   ASSERT_NE(other.ba.value, 0U);
   Buffer from(*pair.a, 1000);
-  Buffer to(*pair.b, 64 * 1000);
+  Buffer to(*pair.b, 64000);
   from.fill(2);
   for (std::uint64_t i = 0; i < 64; ++i) {
     const Sge target = to.piece(i * 1000, 1000);
@@ -379,7 +379,7 @@ TEST_P(EndpointContract, MoreReadsThanThePeerAllowsWaitTheirTurn) {
   Pair pair(*world, options);
   ASSERT_OPENS(pair);
   Buffer remote(*pair.b, 30000);
-  Buffer local(*pair.a, 30000 * 20);
+  Buffer local(*pair.a, 600000);
   remote.fill(1);
   for (std::uint64_t i = 0; i < 20; ++i) {
     const Sge target = local.piece(i * 30000, 30000);

@@ -162,6 +162,7 @@ TEST(MonotonicClock, GoesOnForAllThreads) {
   std::atomic<std::int64_t> newest{0};
   std::atomic<std::int64_t> worst{0};
   std::vector<std::thread> threads;
+  threads.reserve(3);
   for (int i = 0; i < 3; ++i)
     threads.emplace_back([&] {
       for (int turn = 0; turn < 200'000; ++turn) {

@@ -128,8 +128,7 @@ std::string ScriptedFabric::describe_lane(FabricPeer /*peer*/, std::uint16_t lan
 }
 
 std::size_t ScriptedFabric::poll_events(std::span<FabricEvent> out) {
-  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
-    const Ref& ref = peers_[i];
+  for (const Ref& ref : peers_) {
     if (ref.pair == nullptr) continue;
     End& end = own(ref);
     const bool has_more =

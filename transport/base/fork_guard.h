@@ -21,7 +21,7 @@ class ForkGuard final {
  private:
   // Forks between the first guard and this process. The only variable of its kind: fork() can be
   // heard of by no other means.
-  static inline std::atomic<std::uint32_t> forks_{0};
+  static inline std::atomic<std::uint32_t> forks_{0};  // NOLINT(readability-identifier-naming)
 
   std::uint32_t generation_;
 };

@@ -53,10 +53,15 @@ OpStatus judge_message(const MessageContext& ctx, const IncomingMessage& in,
   return is_too_long ? OpStatus::kRemoteLength : OpStatus::kOk;
 }
 
+struct Begun {
+  Beginning outcome;
+  Place place{};  // once begun
+};
+
 // Finds the place of `bytes` more bytes of the peer's messages. Before the record's turn
 // (`is_turn`) only what cannot fail is done.
-Beginning begin_bytes(MessageContext& ctx, MessageConnection& c, const Record& record,
-                      std::uint64_t bytes, bool is_turn, Place& place) {
+Begun begin_bytes(MessageContext& ctx, MessageConnection& c, const Record& record,
+                  std::uint64_t bytes, bool is_turn) {
   IncomingMessage in = c.incoming;
   ReceiveSlot* slot = nullptr;
   const char* nonsense = nullptr;
@@ -65,34 +70,35 @@ Beginning begin_bytes(MessageContext& ctx, MessageConnection& c, const Record& r
   else if (!in.is_open && record.length > kMaxMessageBytes)
     nonsense = "a message longer than any may be";
   else if (!in.is_open && !open_message(c, record, in, slot)) {
-    if (!is_turn) return Beginning::kTooEarly;
+    if (!is_turn) return {.outcome = Beginning::kTooEarly};
     turn_away(ctx, c);
-    return Beginning::kOver;
+    return {.outcome = Beginning::kOver};
   } else if (bytes > in.length - in.begun || (bytes == 0 && in.length != 0))
     nonsense = "more bytes than the message has";
   const OpStatus status = nonsense == nullptr ? judge_message(ctx, in, slot) : OpStatus::kOk;
-  if (!is_turn && (nonsense != nullptr || status != OpStatus::kOk)) return Beginning::kTooEarly;
+  if (!is_turn && (nonsense != nullptr || status != OpStatus::kOk))
+    return {.outcome = Beginning::kTooEarly};
   if (nonsense != nullptr) {
     fail_on_nonsense(ctx, c, nonsense);
-    return Beginning::kOver;
+    return {.outcome = Beginning::kOver};
   }
   if (slot != nullptr) note_arriving(*slot, record);
   if (status != OpStatus::kOk) {
     refuse_at(ctx, c, status);
-    return Beginning::kOver;
+    return {.outcome = Beginning::kOver};
   }
-  place = {.kind = in.kind,
-           .length = in.length,
-           .at = in.begun,
-           .receive = in.receive,
-           .key = in.key,
-           .offset = in.offset};
+  Place place{.kind = in.kind,
+              .length = in.length,
+              .at = in.begun,
+              .receive = in.receive,
+              .key = in.key,
+              .offset = in.offset};
   in.begun += static_cast<std::uint32_t>(bytes);
   place.ends = in.begun == in.length;
   in.is_open = !place.ends;
   if (place.ends && in.kind != RecordKind::kWrite) ++c.next_message;
   c.incoming = in;
-  return Beginning::kBegun;
+  return {.outcome = Beginning::kBegun, .place = place};
 }
 
 // The bytes that a record carries; its turn has come.
@@ -166,10 +172,10 @@ void take_record(MessageContext& ctx, MessageConnection& c, const Record& record
       take_at_once(ctx, c, record, payload);
     return;
   }
-  Place place;
-  if (begin_bytes(ctx, c, record, payload.size(), true, place) != Beginning::kBegun) return;
+  const Begun begun = begin_bytes(ctx, c, record, payload.size(), true);
+  if (begun.outcome != Beginning::kBegun) return;
   ++c.counters.packets_received;
-  take_bytes(ctx, c, place, payload);
+  take_bytes(ctx, c, begun.place, payload);
 }
 
 namespace {
@@ -195,7 +201,9 @@ Beginning begin(MessageContext& ctx, MessageConnection& c, Arrival& arrival, boo
   }
   const std::uint64_t bytes =
       is_offer(record) ? arrival.offer.bytes : arrival.message.payload.size();
-  return begin_bytes(ctx, c, record, bytes, is_turn, arrival.place);
+  const Begun begun = begin_bytes(ctx, c, record, bytes, is_turn);
+  arrival.place = begun.place;
+  return begun.outcome;
 }
 
 // Begins what may begin now. False: the connection is over.

@@ -17,7 +17,7 @@ namespace spindrift {
 
 // A posted SEND, WRITE, READ or atomic. Assigned field by field: the list is long and mostly
 // unused.
-struct MessageRequest {
+struct MessageRequest {  // NOLINT(cppcoreguidelines-pro-type-member-init)
   enum class State : std::uint8_t {
     kQueued,    // nothing of it was sent, or it was turned away whole
     kSending,   // some of it

@@ -7,6 +7,7 @@
 #include "transport/base/flight_recorder.h"
 #include "transport/base/pages.h"
 #include "transport/base/rng.h"
+#include "transport/base/scratch.h"
 #include "transport/engine_context.h"
 #include "transport/message/message_connection.h"
 #include "transport/work_check.h"
@@ -56,10 +57,10 @@ struct SendScratch {
 // Reads on their way to the fabric.
 inline constexpr std::size_t kReadBatch = 16;
 struct ReadScratch {
-  std::array<FabricOp, kReadBatch> ops;
-  std::array<Landing, kReadBatch> local;
-  std::array<std::array<RemoteSpan, kMaxSge>, kReadBatch> remote;
-  std::array<std::uint16_t, kReadBatch> chunks;
+  Scratch<FabricOp, kReadBatch> ops;
+  Scratch<Landing, kReadBatch> local;
+  Scratch<std::array<RemoteSpan, kMaxSge>, kReadBatch> remote;
+  Scratch<std::uint16_t, kReadBatch> chunks;
 };
 
 // What is read into line-ordered memory comes by memory of the engine's own, in pieces.

@@ -62,6 +62,7 @@ void take_atomic(MessageContext& ctx, MessageConnection& c, const Record& record
     refuse_at(ctx, c, status);
     return;
   }
+  // What was found has an address. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker)
   std::atomic_ref<std::uint64_t> cell(*reinterpret_cast<std::uint64_t*>(target.data));
   std::uint64_t old = 0;
   if (record.kind == RecordKind::kFetchAdd) {

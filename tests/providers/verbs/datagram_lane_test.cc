@@ -57,7 +57,7 @@ struct Side {
   std::uint32_t received() {
     std::uint32_t by = 0;
     until([&] {
-      ibv_wc done;
+      ibv_wc done{};
       if (rail.poll({&done, 1}) == 0) return false;
       EXPECT_EQ(done.status, IBV_WC_SUCCESS);
       EXPECT_EQ(done.byte_len, kBytes);
