@@ -94,17 +94,14 @@ INSTANTIATE_TEST_SUITE_P(Plans, EveryAlgorithmRuns,
                          name_of);
 
 void expect_every_operation_right(FakeGroup& group, CallCase wanted) {
-  for (const DataType type : kAllTypes) {
+  for (const DataType type : kAllTypes)
     for (const ReduceOp op : kAllOps) {
-      for (const std::uint64_t count : {77ULL, 2111ULL}) {
-        wanted.type = type;
-        wanted.op = op;
-        wanted.count = count;
+      wanted.type = type;
+      wanted.op = op;
+      for (wanted.count = 77; wanted.count < 3000; wanted.count += 2034)
         expect_right(group, wanted);
-        if (testing::Test::HasFailure()) return;
-      }
+      if (testing::Test::HasFailure()) return;
     }
-  }
 }
 
 TEST(Communicator, ReducesEveryTypeByEveryOperation) {
@@ -136,14 +133,13 @@ TEST(Communicator, RunsTheLargestGroup) {
 }
 
 void expect_hierarchical_right(FakeGroup& group, std::uint64_t count) {
-  for (const bool is_in_place : {false, true}) {
+  for (const bool is_in_place : {false, true})
     for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast})
       expect_right(group, {.collective = collective,
                            .ranks = 6,
                            .count = count,
                            .is_in_place = is_in_place,
                            .algorithm = "hierarchical"});
-  }
 }
 
 TEST(Communicator, RanksOfOneHostTalkOverAnEndpointOfTheirOwn) {
@@ -156,8 +152,7 @@ TEST(Communicator, RanksOfOneHostTalkOverAnEndpointOfTheirOwn) {
       }
       if (ranks_per_host != 1 && ranks_per_host != 6) expect_hierarchical_right(group, count);
     }
-    const bool uses_network = ranks_per_host < 6;
-    EXPECT_EQ(group.endpoint(0).posted > 0, uses_network) << ranks_per_host << " per host";
+    EXPECT_EQ(group.endpoint(0).posted > 0, ranks_per_host < 6) << ranks_per_host << " per host";
   }
 }
 
