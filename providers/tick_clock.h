@@ -1,5 +1,5 @@
 #pragma once
-// CLOCK_MONOTONIC, read by way of the processor's time stamp counter: two thirds of the time of
+// CLOCK_MONOTONIC, read by way of the processor's time stamp counter: three quarters of the time of
 // clock_gettime(), which a turn that polls memory links is made of otherwise. The counter is tied
 // to the kernel's clock anew every millisecond, never backwards for any thread; where the two do
 // not run alike (no invariant counter, a machine that slept), the kernel's clock is what is read.
