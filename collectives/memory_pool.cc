@@ -35,7 +35,8 @@ MemoryPool::~MemoryPool() {
 }
 
 Result<MemoryPool::Block> MemoryPool::take(std::uint64_t bytes) {
-  const std::size_t length = std::bit_ceil(bytes);
+  // Blocks begin at lines of the cache.
+  const std::size_t length = std::bit_ceil(std::max<std::uint64_t>(bytes, 64));
   const auto size_class = static_cast<std::uint32_t>(std::countr_zero(length));
   std::vector<Block>& free = free_[size_class];
   if (!free.empty()) {
@@ -43,29 +44,23 @@ Result<MemoryPool::Block> MemoryPool::take(std::uint64_t bytes) {
     free.pop_back();
     return block;
   }
-  const Result<std::span<std::byte>> memory = cut(length);
-  if (!memory.ok()) return memory.error();
+  if (Status status = make_room(length); !status.ok()) return status.error();
   // Each under keys of its own: a peer may write what it was granted, and nothing beside it.
-  const Result<RegionSet> set =
-      register_with_all(endpoints_, memory.value(), Access::kLocalWrite | Access::kRemoteWrite);
+  const Result<RegionSet> set = register_with_all(endpoints_, left_.first(length),
+                                                  Access::kLocalWrite | Access::kRemoteWrite);
   if (!set.ok()) return set.error();
+  left_ = left_.subspan(length);
   sets_.push_back(set.value());
   return Block{.set = set.value(), .size_class = size_class};
 }
 
-Result<std::span<std::byte>> MemoryPool::cut(std::size_t bytes) {
-  // The sizes are powers of two.
-  constexpr std::size_t kAlignment = 64;
-  if (std::max(bytes, kAlignment) > left_.size()) {
-    Result<Pages> pages = Pages::map(std::max(bytes, Pages::kHugeBytes));
-    if (!pages.ok()) return pages.error();
-    memory_.push_back(std::move(pages).value());
-    if (bytes >= Pages::kHugeBytes) return memory_.back().bytes();
-    left_ = memory_.back().bytes();
-  }
-  const std::span<std::byte> piece = left_.first(bytes);
-  left_ = left_.subspan(std::max(bytes, kAlignment));
-  return piece;
+Status MemoryPool::make_room(std::size_t bytes) {
+  if (bytes <= left_.size()) return ok_status();
+  Result<Pages> pages = Pages::map(std::max(bytes, Pages::kHugeBytes));
+  if (!pages.ok()) return pages.error();
+  memory_.push_back(std::move(pages).value());
+  left_ = memory_.back().bytes();
+  return ok_status();
 }
 
 Result<RegionSet> BufferCache::use(std::span<std::byte> bytes, Access access) {

@@ -43,7 +43,7 @@ class MemoryPool final {
   void give_back(const Block& block) { free_[block.size_class].push_back(block); }
 
  private:
-  Result<std::span<std::byte>> cut(std::size_t bytes);
+  Status make_room(std::size_t bytes);
 
   const Endpoints endpoints_;
   std::array<std::vector<Block>, 64> free_{};  // by size class
