@@ -54,7 +54,7 @@ OpStatus judge_message(const MessageContext& ctx, const IncomingMessage& in,
 }
 
 struct Begun {
-  Beginning outcome;
+  Beginning outcome = Beginning::kOver;
   Place place{};  // once begun
 };
 
